@@ -61,7 +61,7 @@ def _table(documents: list[dict[str, Any]]) -> str:
 
 
 def _part(document: dict[str, Any], output: Path) -> str:
-    findings = "\n".join(
+    findings = "\n\n".join(
         f"- **{'kept' if line['kept'] else 'NOT kept'}**: {line['finding']}" for line in document["findings"]
     )
     wanted = SHOWN[document["experiment"]]

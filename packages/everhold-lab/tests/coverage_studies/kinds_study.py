@@ -32,24 +32,18 @@ TEXT = """# Coverage of the intervals
 
 This page answers how often an interval of guess and check (the default mechanism) misses, for every kind of query.
 Every row has a fair coin, and the row value of a query lies above or below 1/2 by a distance that depends on the
-kind, so that every population value is exactly 1/2. The kinds of queries are
-
-- *spread*: one value in twenty is 0 or 1, the others are within .04 of the middle;
-- *difference*: two models differ in one row of ten;
-- *ratio*: the mean over a quarter of the rows;
-- *gate*: every challenger is exactly as good as the champion, and a promotion is a violation;
-- *groups*: rows of a group share their coin with the intraclass correlation (ICC) that is named, and a rule predicts
-  the same for all of them. Unequal groups have from 1 to 18 rows.
+kind, so that every population value is exactly 1/2. There are five kinds of queries. *Spread*: one value in twenty is
+0 or 1, the others are within .04 of the middle. *Difference*: two models differ in one row of ten. *Ratio*: the mean
+over a quarter of the rows. *Gate*: every challenger is exactly as good as the champion, and a promotion is a
+violation. *Groups*: rows of a group share their coin with the intraclass correlation (ICC) that is named, and a rule
+predicts the same for all of them. Unequal groups have from 1 to 18 rows.
 
 A game of an analyst with one kind of query is a *violation* if any of its intervals misses 1/2, told or unsealed: at
-most a share of {beta:.1f} of the games may be violations. The columns of the results are
-
-- *half-width*, the mean half-width of confirmed answers;
-- *plain*, the half-width if it were only known that values lie in [0, 1] (Chernoff's or, for groups, Hoeffding's
-  bound);
-- *worst error*, the largest distance of any answer from 1/2;
-- *no tree*, violations if every query has the level of a single one and every answer is told at no cost;
-- *no groups*, violations if rows of a group count as independent. The climbing analyst plays the last two columns.
+most a share of {beta:.1f} of the games may be violations. In the results, *half-width* is the mean half-width of
+confirmed answers, and *plain* is the half-width if it were only known that values lie in [0, 1] (Chernoff's or, for groups,
+Hoeffding's bound). *Worst error* is the largest distance of any answer from 1/2. In the last two columns a protection
+is removed, and the climbing analyst plays: *no tree* gives every query the level of a single one and tells every
+answer at no cost, and *no groups* counts rows of a group as independent.
 
 There are {rows} sealed rows ({grouped} in groups), {queries} planned queries and {surprises} planned surprises.
 

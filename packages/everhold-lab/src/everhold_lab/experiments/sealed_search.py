@@ -105,16 +105,17 @@ class TuningLoop(Experiment):
         found: dict[str, bool] = {}
         loops = len({row["repetition"] for row in rows}) or 1
         for line in summary:
-            known, wide, most = line["known"], line["mean_half_width"] or math.inf, _WIDEST.get(line["known"])
-            found[f"{known}: {line['answered']:,} of {line['models']:,} models are answered"] = (
+            wide, most = line["mean_half_width"] or math.inf, _WIDEST.get(line["known"])
+            made = f"predictions made {line['known']}"
+            found[f"{made}: {line['answered']:,} of {line['models']:,} models are answered"] = (
                 line["answered"] == line["models"]
             )
-            found[f"{known}: {line['surprises'] / loops:.1f} surprises a loop, wanted at most {_MOST_SURPRISES}"] = (
+            found[f"{made}: {line['surprises'] / loops:.1f} surprises a loop, wanted at most {_MOST_SURPRISES}"] = (
                 line["surprises"] <= _MOST_SURPRISES * loops
             )
             if most is not None:
-                found[f"{known}: within {wide:.4f} on average, wanted {most}"] = wide <= most
-            found[f"{known}: {line['missed']:,} intervals miss the fresh flights"] = line["missed"] == 0
+                found[f"{made}: within {wide:.4f} on average, wanted {most}"] = wide <= most
+            found[f"{made}: {line['missed']:,} intervals miss the fresh flights"] = line["missed"] == 0
         return found
 
 
@@ -266,17 +267,17 @@ class SealedSearch(Experiment):
         """Find that all are answered at little cost, that intervals hold, and that the selected one is no worse."""
         found: dict[str, bool] = {}
         for line in summary:
-            known, gain = line["known"], line["truth_of_proven"] - line["truth_of_plain"]
+            made, gain = f"predictions made {line['known']}", line["truth_of_proven"] - line["truth_of_plain"]
             allowed = _STANDARD_ERRORS * math.sqrt(0.25 / self.fresh)
             found |= {
-                f"{known}: {line['answered']:,} of {line['models']:,} configurations are answered": (
+                f"{made}: {line['answered']:,} of {line['models']:,} configurations are answered": (
                     line["answered"] == line["models"]
                 ),
-                f"{known}: asking takes {line['overhead']:.1%} of fitting, wanted at most {_MOST_OVERHEAD:.0%}": (
+                f"{made}: asking takes {line['overhead']:.1%} of fitting, wanted at most {_MOST_OVERHEAD:.0%}": (
                     line["overhead"] <= _MOST_OVERHEAD
                 ),
-                f"{known}: {line['missed']:,} intervals miss the fresh flights": line["missed"] == 0,
-                f"{known}: the selected model is right {gain:+.4f} more often than that of the plain search": (
+                f"{made}: {line['missed']:,} intervals miss the fresh flights": line["missed"] == 0,
+                f"{made}: the selected model is right {gain:+.4f} more often than that of the plain search": (
                     gain >= -allowed
                 ),
             }
