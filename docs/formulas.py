@@ -7,7 +7,7 @@ import re
 
 from latex2mathml.converter import convert
 
-_WITHIN = re.compile(r'\$<span class="arithmatex">\\\((.*?)\\\)</span>\$', re.DOTALL)  # two dollar signs inside a paragraph
+_WITHIN = re.compile(r'\$<span class="arithmatex">\\\((.*?)\\\)</span>\$', re.DOTALL)  # $$ in a paragraph
 _INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 _BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 

@@ -40,10 +40,10 @@ predicts the same for all of them. Unequal groups have from 1 to 18 rows.
 
 A game of an analyst with one kind of query is a *violation* if any of its intervals misses 1/2, told or unsealed: at
 most a share of {beta:.1f} of the games may be violations. In the results, *half-width* is the mean half-width of
-confirmed answers, and *plain* is the half-width if it were only known that values lie in [0, 1] (Chernoff's or, for groups,
-Hoeffding's bound). *Worst error* is the largest distance of any answer from 1/2. In the last two columns a protection
-is removed, and the climbing analyst plays: *no tree* gives every query the level of a single one and tells every
-answer at no cost, and *no groups* counts rows of a group as independent.
+confirmed answers, and *plain* is the half-width if it were only known that values lie in [0, 1] (Chernoff's or, for
+groups, Hoeffding's bound). *Worst error* is the largest distance of any answer from 1/2. In the last two columns a
+protection is removed, and the climbing analyst plays: *no tree* gives every query the level of a single one and tells
+every answer at no cost, and *no groups* counts rows of a group as independent.
 
 There are {rows} sealed rows ({grouped} in groups), {queries} planned queries and {surprises} planned surprises.
 
