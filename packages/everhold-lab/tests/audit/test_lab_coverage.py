@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from coverage_studies.families import CopiedInFamilies
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everhold.mechanisms import GuessAndCheck
 from everhold.randomness import SeededNoise
 from everhold_lab.analysts import HillClimbingAnalyst, HonestAnalyst, Vote
-from everhold_lab.audit.boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder
+from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder
 from everhold_lab.audit.coverage import (
     CoverageStudy,
     CubeBoard,

@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from coverage_studies.families import CopiedInFamilies
 
 from everhold.dependence import Groups, MarkovChain
-from everhold_lab.audit.boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, uniform_copying
+from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder, uniform_copying
 from everhold_privacy.curves import GaussianCurve
 from everhold_privacy.leakage import leakage
 

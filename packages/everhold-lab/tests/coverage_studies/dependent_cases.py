@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from coverage_studies.families import CopiedInFamilies
+
 from everhold.dependence import Independent
 from everhold.mechanisms import MECHANISMS, Mechanism
 from everhold_lab.analysts import (
@@ -14,7 +16,7 @@ from everhold_lab.analysts import (
     HillClimbingAnalyst,
     HonestAnalyst,
 )
-from everhold_lab.audit.boards import CopiedInFamilies, CopiedInGroups, CopiedInOrder, Population
+from everhold_lab.audit.boards import CopiedInGroups, CopiedInOrder, Population
 from everhold_lab.audit.coverage import CoverageStudy, coverage_study, edge_of_checks
 
 ROUNDS = 4

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from coverage_studies.open_columns import columns_of
 from scipy.signal import lfilter
 
 import everhold as eh
@@ -39,7 +40,6 @@ from everhold.sealing.intake.structure import FileStructure
 from everhold.sealing.rows.sums import cells_of, group_sums_of
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
-from everhold_lab.audit.boards import columns_of
 
 QUERIES, SURPRISES, CONFIDENCE = 20, 2, 0.95
 Table = dict[str, np.ndarray]

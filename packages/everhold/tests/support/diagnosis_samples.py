@@ -4,10 +4,10 @@ from functools import lru_cache
 
 import duckdb
 import numpy as np
+from coverage_studies.open_columns import columns_of
 
 from everhold.diagnosis.diagnosis import diagnose_rows
 from everhold.planning import PlanRequest, tuned_mechanism
-from everhold_lab.audit.boards import columns_of
 
 ROWS = 2_000
 DAY = np.datetime64("2020-01-01", "us")

@@ -15,15 +15,14 @@ import numpy as np
 
 from everhold.arguments import names_keywords
 from everhold.dependence import Groups, MarkovChain
-from everhold.diagnosis.columns import ExaminedColumn, Kind, OpenRows
 from everhold.queries.metrics.row_scores import accuracy
 from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Unpack
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from everhold.answers import Answer
     from everhold.dependence import DependenceModel
@@ -295,41 +294,6 @@ class CopiedInOrder(Population):
         return MarkovChain(uniform_copying(2 * self.points, self.correlation).tolist(), gap=math.inf)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopiedInFamilies(Population):
-    """Population of families whose children inherit one of the mother's two haplotypes.
-
-    A record is a haplotype, a block of a chromosome that is inherited as a whole. The haplotypes of mother and father
-    are carried by no other family. A child carries one of its mother's two haplotypes, each with probability 1/2. So a
-    child carries the same record as its mother with probability 1/2, and so do two children of one mother.
-
-    Attributes:
-        children: Children of each family.
-    """
-
-    children: int = 4
-
-    @property
-    def size(self) -> int:
-        """Number of members of a family."""
-        return self.children + 2
-
-    def sources(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the haplotype of each row, among the mother's two and the father's."""
-        if rows % self.size:
-            raise ValueError(
-                f"rows is {rows}, which families of {self.size} do not divide. Pass a multiple of {self.size}."
-            )
-        families = np.arange(rows // self.size)[:, None]
-        handed_down = rng.integers(0, 2, (len(families), self.children))
-        members = np.column_stack([np.tile([0, 2], (len(families), 1)), handed_down])
-        return np.asarray(3 * families + members, dtype=np.int64).reshape(-1)
-
-    def dependence(self) -> DependenceModel:
-        """Return the model of families as groups."""
-        return Groups(self.size)
-
-
 def uniform_copying(states: int, correlation: float) -> NDArray[np.float64]:
     """Return the transition matrix of a chain that stays with some probability and else draws any state.
 
@@ -346,34 +310,3 @@ def uniform_copying(states: int, correlation: float) -> NDArray[np.float64]:
         [[0.75, 0.25], [0.25, 0.75]]
     """
     return correlation * np.eye(states) + (1.0 - correlation) / states
-
-
-_KINDS_OF_ARRAYS: dict[str, Kind] = {"i": "whole", "u": "whole", "b": "number", "f": "number", "M": "time"}
-
-
-def columns_of(table: Mapping[str, ArrayLike]) -> OpenRows:
-    """Return arrays as open rows, with kinds by NumPy type, where nan, NaT and None are missing."""
-    columns = tuple(_column_of(str(name), np.asarray(values)) for name, values in table.items())
-    if not columns:
-        raise ValueError("The table has no column. Pass at least one.")
-    return OpenRows(len(columns[0].ranks), columns)
-
-
-def _column_of(name: str, values: NDArray[Any]) -> ExaminedColumn:
-    kind = _KINDS_OF_ARRAYS.get(values.dtype.kind, "text")
-    missing = _missing(values, kind)
-    present = values[~missing]
-    different, inverse = np.unique(present.astype(str) if kind == "text" else present, return_inverse=True)
-    ranks = np.full(len(values), -1, dtype=np.int64)
-    ranks[~missing] = inverse
-    span = float(different[-1]) - float(different[0]) if kind == "whole" and len(different) else math.inf
-    made = ExaminedColumn(name, kind, ranks, dict(enumerate(different.tolist())) if kind == "text" else {}, span)
-    return made.in_time(list(map(str, different.tolist()))) if kind in ("text", "whole") else made
-
-
-def _missing(values: NDArray[Any], kind: Kind) -> NDArray[np.bool_]:
-    if kind == "text":
-        return np.array([value is None for value in values.tolist()], dtype=bool)
-    if kind == "time":
-        return np.asarray(np.isnat(values))
-    return np.asarray(np.isnan(values)) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from coverage_studies.open_columns import columns_of
 
 import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.diagnosis.columns import UNKNOWN, likeness_of_rows
 from everhold.errors import HoldoutRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.planning import PlanRequest, tuned_mechanism
-from everhold_lab.audit.boards import columns_of
 
 USUAL = 0.9
 
