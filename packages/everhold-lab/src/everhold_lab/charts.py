@@ -73,20 +73,18 @@ def climb_chart(points: Sequence[ClimbPoint], *, score: str) -> alt.FacetChart:
     )
     point = alt.OverlayMarkDef(size=36, filled=True, color=_REPORTED)
     told = line(alt.Chart(), "reported", names[0], point=point)
-    values = alt.InlineData(values=[asdict(point) for point in points])
-    panels = (
-        alt.layer(band, line(alt.Chart(), "fresh", names[1]), told, data=values)
-        .properties(width=340, height=260)
-        .facet(
-            column=alt.Column(
-                "panel:N",
-                title=None,
-                sort=list(dict.fromkeys(point.panel for point in points)),
-                header=alt.Header(labelFontSize=14),
-            )
-        )
-    )
-    chart: alt.FacetChart = styled(panels)
+    return _side_by_side([band, line(alt.Chart(), "fresh", names[1]), told], points, "panel")
+
+
+def _side_by_side(layers: Sequence[alt.Chart], points: Sequence[ClimbPoint | Moment], field: str) -> alt.FacetChart:
+    """Return a chart with a panel for each value of a field, in the order of the points."""
+    import altair as alt
+
+    values = [asdict(point) for point in points]
+    order = list(dict.fromkeys(value[field] for value in values))
+    column = alt.Column(f"{field}:N", title=None, sort=order, header=alt.Header(labelFontSize=14))
+    layered = alt.layer(*layers, data=alt.InlineData(values=values)).properties(width=340, height=260)
+    chart: alt.FacetChart = styled(layered.facet(column=column))
     return chart
 
 
@@ -174,18 +172,7 @@ def night_chart(moments: Sequence[Moment]) -> alt.FacetChart:
             ),
         )
     )
-    panels = (
-        alt.layer(*lines, dots, data=alt.InlineData(values=[asdict(moment) for moment in moments]))
-        .properties(width=340, height=260)
-        .facet(
-            column=alt.Column(
-                "judge:N", title=None, sort=list(dict.fromkeys(moment.judge for moment in moments)),
-                header=alt.Header(labelFontSize=14, labelLimit=400),
-            )
-        )
-    )  # fmt: skip
-    chart: alt.FacetChart = styled(panels)
-    return chart
+    return _side_by_side([*lines, dots], moments, "judge")
 
 
 _BAR = "#56b4e9"

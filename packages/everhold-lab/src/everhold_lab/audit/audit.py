@@ -58,22 +58,10 @@ class AuditLine:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line as plain data."""
-        low, high = self.study.clopper_pearson
         return {
-            "mechanism": self.study.mechanism,
-            "analyst": self.study.analyst,
+            **self.study.to_dict(),
             "statement": self.statement,
-            "queries": max(outcome.queries for outcome in self.study.outcomes),
-            "runs": self.study.runs,
-            "violations": self.study.violations,
-            "rate_low": low,
-            "rate_high": high,
-            "promised": 1.0 - self.study.confidence,
-            "radius": self.study.radius,
-            "worst_error": self.study.worst_error,
-            "tightness": self.study.tightness,
             "needless": self.needless,
-            "consistent": self.study.consistent,
             "unprotected_violations": self.unprotected_violations,
             "unprotected_worst_error": max(outcome.worst_error for outcome in self.unprotected),
         }

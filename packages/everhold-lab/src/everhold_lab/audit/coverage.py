@@ -320,12 +320,15 @@ class CoverageStudy(Display):
             "analyst": self.analyst,
             "rows": self.rows,
             "queries": max(outcome.queries for outcome in self.outcomes),
-            "radius": self.radius,
             "runs": self.runs,
             "violations": self.violations,
             "rate_low": low,
             "rate_high": high,
+            "promised": 1.0 - self.confidence,
+            "radius": self.radius,
+            "worst_error": self.worst_error,
             "tightness": self.tightness,
+            "consistent": self.consistent,
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from everhold.dependence import DependenceModel
 
+
+STANDARD_ERRORS = 3.0
+"""Standard errors of the fresh flights' own averages that are allowed for when intervals are held against them."""
 
 LATE_MINUTES = 15
 """A flight is late when it arrives more than this many minutes after schedule."""
@@ -69,6 +73,19 @@ class Flights:
     sealed: FlightRows
     training: FlightRows
     fresh: FlightRows
+
+
+def contains(low: float | None, high: float | None, truth: float, flights: int) -> bool:
+    """Return whether an interval contains a share of fresh flights, up to its sampling error. False for no interval.
+
+    Args:
+        low: Lower end, or None.
+        high: Upper end, or None.
+        truth: Share of the fresh flights.
+        flights: Number of fresh flights.
+    """
+    allowed = STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / flights)
+    return low is not None and high is not None and low - allowed <= truth <= high + allowed
 
 
 def all_flights() -> pd.DataFrame:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.table import Table
 
 from everhold.charts import save_chart
 from everhold.display import Display
 from everhold_lab.charts import WorthBar, climb_chart, plots_available, worth_chart
+from everhold_lab.demo.flights import contains
 from everhold_lab.demo.night import BEFORE, TAKE_OFF
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from everhold_lab.charts import ClimbPoint
     from everhold_lab.demo.flights import GroupsWorth
     from everhold_lab.demo.night import Trial, TunedModel
-
-STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 
 _HONEST = "An honest analyst, on a holdout of their own over the same sealed flights"
 _UNSEALED = "The end of the study: a gate, and every sealed number"
@@ -95,8 +93,7 @@ class Member:
     @property
     def true(self) -> bool:
         """True if the interval contains the fresh value, up to the sampling error of the fresh flights."""
-        allowed = STANDARD_ERRORS * math.sqrt(self.fresh * (1.0 - self.fresh) / self.fresh_flights)
-        return self.low - allowed <= self.fresh <= self.high + allowed
+        return contains(self.low, self.high, self.fresh, self.fresh_flights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,40 +301,42 @@ def _correlation(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
+_Line = TypeVar("_Line", "Trial", UnsealedStudy)
+
+
 def _trials_table(title: str, trials: Sequence[Trial]) -> Table:
-    table = _table(
-        title,
-        "model", "guess", "answer", "interval", "charged", "truth", "inside",
-    )  # fmt: skip
-    for known in dict.fromkeys(trial.candidate.known for trial in trials):
-        table.add_row(f"{known}:")
-        for trial in trials:
-            if trial.candidate.known == known:
-                answer = trial.answer
-                table.add_row(
-                    f"  {trial.candidate.model}",
-                    _percent(trial.guess),
-                    _percent(answer.value),
-                    _between(answer.low, answer.high),
-                    str(answer.charged),
-                    _percent(trial.fresh),
-                    "yes" if _inside(trial) else "no",
-                )
-    return table
+    table = _table(title, "model", "guess", "answer", "interval", "charged", "truth", "inside")
+
+    def cells(trial: Trial) -> list[str]:
+        answer = trial.answer
+        return [
+            _percent(trial.guess), _percent(answer.value), _between(answer.low, answer.high), str(answer.charged),
+            _percent(trial.fresh), _inside(answer.low, answer.high, trial.fresh),
+        ]  # fmt: skip
+
+    return _filled(table, trials, cells)
 
 
 def _ending_table(result: DemoResult) -> Table:
     table = _table(_UNSEALED, "model", "gate", "before", "unsealed", "truth", "inside")
     verdicts = {line.candidate: "promoted" if line.promoted else "kept out" for line in result.challenges}
-    for known in dict.fromkeys(line.candidate.known for line in result.unsealed):
+
+    def cells(line: UnsealedStudy) -> list[str]:
+        return [
+            verdicts.get(line.candidate, "champion"), f"±{_within(line.told)}", _between(line.low, line.high),
+            _percent(line.fresh), _inside(line.low, line.high, line.fresh),
+        ]  # fmt: skip
+
+    return _filled(table, result.unsealed, cells)
+
+
+def _filled(table: Table, lines: Sequence[_Line], cells: Callable[[_Line], list[str]]) -> Table:
+    """Return a table with a line for each model, below what was known to the models."""
+    for known in dict.fromkeys(line.candidate.known for line in lines):
         table.add_row(f"{known}:")
-        for line in result.unsealed:
+        for line in lines:
             if line.candidate.known == known:
-                inside = "yes" if line.low <= line.fresh <= line.high else "no"
-                table.add_row(
-                    f"  {line.candidate.model}", verdicts.get(line.candidate, "champion"),
-                    f"±{_within(line.told)}", _between(line.low, line.high), _percent(line.fresh), inside,
-                )  # fmt: skip
+                table.add_row(f"  {line.candidate.model}", *cells(line))
     return table
 
 
@@ -374,9 +373,8 @@ def _promised(radius: float) -> str:
     return f"±{_within(radius)} points" if radius < _VACUOUS else "no promise"
 
 
-def _inside(trial: Trial) -> bool:
-    low, high = trial.answer.low, trial.answer.high
-    return low is not None and high is not None and low <= trial.fresh <= high
+def _inside(low: float | None, high: float | None, fresh: float) -> str:
+    return "yes" if low is not None and high is not None and low <= fresh <= high else "no"
 
 
 def closing_paragraph(result: DemoResult) -> str:

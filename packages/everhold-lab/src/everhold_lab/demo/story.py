@@ -26,9 +26,9 @@ from everhold_lab.analysts import Claim, HillClimbingAnalyst, best_claim
 from everhold_lab.audit.boards import BareBoard, HoldoutBoard
 from everhold_lab.charts import ClimbPoint
 from everhold_lab.demo import report
-from everhold_lab.demo.flights import DEPARTURE, Flights, load_flights, with_departures, worth_of
+from everhold_lab.demo.flights import DEPARTURE, Flights, contains, load_flights, with_departures, worth_of
 from everhold_lab.demo.night import BEFORE, CANDIDATES, OVERFITTED, Trial, TunedModel, tune
-from everhold_lab.demo.report import STANDARD_ERRORS, ClimbOutcome, DemoResult, GateNight, Member, UnsealedStudy
+from everhold_lab.demo.report import ClimbOutcome, DemoResult, GateNight, Member, UnsealedStudy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ def run_demo(output: Path, *, flights: Flights | None = None, plan: DemoPlan | N
             everhold=everhold,
             always_on_time=points[0].fresh,
             intervals=sum(answer.value is not None for answer, _ in answers),
-            intervals_true=sum(_contains(answer, truth, len(flights.fresh)) for answer, truth in answers),
+            intervals_true=sum(contains(each.low, each.high, truth, len(flights.fresh)) for each, truth in answers),
             trials=tuple(trials),
             worth=worth,
             dependent_trials=tuple(dependent_trials),
@@ -216,14 +216,6 @@ def _climb_holdout(
 
 def _truth_of(claim: Claim, played: list[tuple[Claim, float]]) -> float:
     return next(truth for other, truth in played if other is claim)
-
-
-def _contains(answer: Answer, truth: float, fresh_flights: int) -> bool:
-    """Return whether the interval contains the truth, up to the sampling error of the fresh flights."""
-    if answer.low is None or answer.high is None:
-        return False
-    allowed = STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh_flights)
-    return answer.low - allowed <= truth <= answer.high + allowed
 
 
 def _by_name(trials: Iterable[Trial]) -> dict[str, Answer]:

@@ -9,7 +9,6 @@ columns of attributes that can be chosen are kept.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -211,32 +210,23 @@ class Reported:
         return cls(values, nothing, nothing)
 
 
-class AttributeHoldout(ABC):
-    """Protocol of a holdout for one analyst, who asks for all correlations and then for accuracies."""
+class PlainHoldout:
+    """Holdout for one analyst, who asks for all correlations and then for accuracies. Answers are plain averages."""
 
-    @abstractmethod
     def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
         """Return reported correlations of each attribute with the label, nan for refused queries."""
+        return self._answers(training.correlations, holdout.correlations)
 
-    @abstractmethod
     def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
         """Return reported accuracies of classifiers, given their numbers of correct training and sealed rows."""
+        return Reported.bare(self._answers(training / rows, holdout / rows))
+
+    def _answers(self, training: NDArray[np.float64], holdout: NDArray[np.float64]) -> NDArray[np.float64]:
+        return holdout
 
 
-class PlainHoldout(AttributeHoldout):
-    """Holdout that answers with plain averages of the sealed rows."""
-
-    def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """Return the sealed correlations."""
-        return holdout.correlations
-
-    def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
-        """Return the sealed accuracies."""
-        return Reported.bare(holdout / rows)
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedThresholdout(AttributeHoldout):
+@dataclass(frozen=True)
+class PublishedThresholdout(PlainHoldout):
     """Thresholdout of the published experiment by Dwork et al. 2015: a rule of thumb without a budget.
 
     An answer is the training value while the two differ by at most ``4/sqrt(n)`` plus noise, else the sealed value plus
@@ -247,14 +237,6 @@ class PublishedThresholdout(AttributeHoldout):
     rows: int
     generator: np.random.Generator = field(repr=False)
 
-    def correlations(self, training: LinearSample, holdout: LinearSample) -> NDArray[np.float64]:
-        """Return reported correlations, with independent noise in each."""
-        return self._answers(training.correlations, holdout.correlations)
-
-    def accuracies(self, training: NDArray[np.int64], holdout: NDArray[np.int64], *, rows: int) -> Reported:
-        """Return answers about accuracies by the same rule and threshold."""
-        return Reported.bare(self._answers(training / rows, holdout / rows))
-
     def _answers(self, training: NDArray[np.float64], holdout: NDArray[np.float64]) -> NDArray[np.float64]:
         scale = 1.0 / math.sqrt(self.rows)
         compared, added = scale * self.generator.standard_normal((2, len(training)))
@@ -262,7 +244,7 @@ class PublishedThresholdout(AttributeHoldout):
         return np.where(surprise, holdout + added, training)
 
 
-class PromisingHoldout(AttributeHoldout):
+class PromisingHoldout:
     """Holdout with a mechanism of everhold, which is asked with training values as guesses.
 
     A correlation is asked for as the mean of ``(clipped product + clip) / (2 clip)``, which lies in [0, 1]; what is
@@ -303,6 +285,9 @@ class PromisingHoldout(AttributeHoldout):
         inside = (told.lows <= population) & (population <= told.highs)
         return bool(np.all((near & inside)[answered]))
 
+
+AttributeHoldout = PlainHoldout | PromisingHoldout
+"""A holdout that an analyst asks about attributes."""
 
 _CHUNK = 8192  # records that are turned to floating-point numbers at once
 _MOST_ROWS = 1 << 24  # whole numbers below are exact in a float32

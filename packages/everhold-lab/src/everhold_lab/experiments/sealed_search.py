@@ -11,7 +11,7 @@ import numpy as np
 
 import everhold as eh
 from everhold.charts.intervals import search_chart
-from everhold_lab.demo.flights import KNOWN_BEFORE, load_flights
+from everhold_lab.demo.flights import KNOWN_BEFORE, STANDARD_ERRORS, contains, load_flights
 from everhold_lab.experiments import Experiment, Picture, Row, Setting, mean_of
 from everhold_lab.experiments.sharpness import SealedHoldout
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from everhold_lab.demo.flights import FlightRows
 
 
-_STANDARD_ERRORS = 3.0  # of the fresh flights' own averages, allowed for when intervals are held against them
 _KNOWN = {"before the day": KNOWN_BEFORE, "at take-off": None}
 _FOLDS = 2
 _MOST_SURPRISES, _WIDEST = 5, {"at take-off": 0.035}
@@ -162,13 +161,12 @@ def _made(described: Described) -> Any:
 
 
 def _row(number: int, described: Described, answer: Any, truth: float, estimate: float, fresh: int) -> Row:
-    allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = answer.low is not None
     return {
         "model": number, "kind": described[0], "estimate": estimate, "value": answer.value,
         "truth": truth, "half_width": (answer.high - answer.low) / 2.0 if answered else None,
         "charged": answer.charged,
-        "missed": answered and not answer.low - allowed <= truth <= answer.high + allowed,
+        "missed": answered and not contains(answer.low, answer.high, truth, fresh),
     }  # fmt: skip
 
 
@@ -268,7 +266,7 @@ class SealedSearch(Experiment):
         found: dict[str, bool] = {}
         for line in summary:
             made, gain = f"predictions made {line['known']}", line["truth_of_proven"] - line["truth_of_plain"]
-            allowed = _STANDARD_ERRORS * math.sqrt(0.25 / self.fresh)
+            allowed = STANDARD_ERRORS * math.sqrt(0.25 / self.fresh)
             found |= {
                 f"{made}: {line['answered']:,} of {line['models']:,} configurations are answered": (
                     line["answered"] == line["models"]
@@ -329,14 +327,13 @@ def _timed(search: Any, rows: Any, labels: Any) -> tuple[Any, float]:
 
 def _search_row(results: Mapping[str, Any], place: int, truth: float, fresh: int) -> Row:
     line = {name: column[place] for name, column in results.items()}
-    allowed = _STANDARD_ERRORS * math.sqrt(truth * (1.0 - truth) / fresh)
     answered = bool(line["answer_low"] == line["answer_low"])
     folds = sum(name.startswith("split") for name in line)
     return {
         "model": place, "cross_validation": float(line["mean_test_score"]), "value": float(line["answer"]),
         "low": float(line["answer_low"]), "high": float(line["answer_high"]), "source": str(line["answer_source"]),
         "charged": int(line["answer_charged"]), "truth": truth, "answered": answered,
-        "missed": answered and not line["answer_low"] - allowed <= truth <= line["answer_high"] + allowed,
+        "missed": answered and not contains(line["answer_low"], line["answer_high"], truth, fresh),
         "fit_seconds": folds * float(line["mean_fit_time"]) + float(line["refit_time"]),
         "answer_seconds": float(line["answer_time"]),
     }  # fmt: skip

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from everhold.arguments import positive
 from everhold.dependence.series.markov_chain import MarkovChain
-from everhold.dependence.series.mixing import (
-    TINY,
-    influence_bound,
-    log_ratios,
-    mixing_of,
-    powers_of,
-)
+from everhold.dependence.series.mixing import TINY, influence_bound, log_ratios, mixing_of, powers_of
 from everhold.display import Display
 from everhold.errors import DependenceError
 from everhold_lab.releases.one_shot import NoiseGrid, Release
@@ -153,11 +147,15 @@ class ChainSearch:
 
     def quilt(self, row: int) -> Quilt:
         """Return the quilt of one row."""
-        rows, left, right = len(self.scale), int(self.left[row]), int(self.right[row])
+        left, right = int(self.left[row]), int(self.right[row])
         first = row - left + 1 if left else 0
-        last = row + right - 1 if right else rows - 1
-        ends = (row - left,) * (left > 0) + (row + right,) * (right > 0)
-        return Quilt(row, (*range(first, row), *range(row + 1, last + 1)), ends)
+        last = row + right - 1 if right else len(self.scale) - 1
+        return Quilt(row, (*range(first, row), *range(row + 1, last + 1)), self.ends(row))
+
+    def ends(self, row: int) -> tuple[int, ...]:
+        """Return the rows of one row's quilt, without listing its nearby rows."""
+        left, right = int(self.left[row]), int(self.right[row])
+        return (row - left,) * (left > 0) + (row + right,) * (right > 0)
 
 
 class _FoundQuilt(NamedTuple):
@@ -349,21 +347,6 @@ MOST_ROWS = 1_000_000
 _FIRST_NEARBY = 16
 
 
-class _QuiltSearch(Protocol):
-    """Protocol of a result with the best quilt of every row, such as `ChainSearch`."""
-
-    @property
-    def influence(self) -> NDArray[np.float64]: ...
-
-    @property
-    def scale(self) -> NDArray[np.float64]: ...
-
-    @property
-    def count(self) -> NDArray[np.int64]: ...
-
-    def quilt(self, row: int) -> Quilt: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ActiveQuilt:
     """The quilt of a row that needs the least noise, with its influence and noise scale.
@@ -441,7 +424,7 @@ class MarkovQuiltMechanism(Display):
             raise ValueError(f"search is {self.search!r}. Pass 'exact' or 'approximate'.")
 
     @cached_property
-    def found(self) -> _QuiltSearch:
+    def found(self) -> ChainSearch | _NetworkSearch:
         """The best quilt of every row."""
         model, rows, epsilon = self.model, self.rows, self.epsilon
         exact = self.search == "exact"
@@ -541,7 +524,7 @@ class MarkovQuiltMechanism(Display):
         return {
             "row": row,
             "nearby": int(self._counts[row]) - 1,
-            "quilt": list(_ends(self.found, row)),
+            "quilt": list(self.found.ends(row)),
             "influence": float(self.found.influence[row]),
             "scale": float(self.found.scale[row]),
         }
@@ -549,14 +532,6 @@ class MarkovQuiltMechanism(Display):
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
         return self.found.count
-
-
-def _ends(found: _QuiltSearch, row: int) -> tuple[int, ...]:
-    """Return the quilt of a row, for a chain without listing its nearby rows."""
-    if not isinstance(found, ChainSearch):
-        return found.quilt(row).quilt
-    left, right = int(found.left[row]), int(found.right[row])
-    return (row - left,) * (left > 0) + (row + right,) * (right > 0)
 
 
 def _law(model: DependenceModel | FactorModel) -> str:
@@ -586,6 +561,9 @@ class _NetworkSearch:
 
     def quilt(self, row: int) -> Quilt:
         return self.quilts[row]
+
+    def ends(self, row: int) -> tuple[int, ...]:
+        return self.quilts[row].quilt
 
 
 def _best_quilt(model: FactorModel, row: int, epsilon: float) -> tuple[Quilt, float, float]:
