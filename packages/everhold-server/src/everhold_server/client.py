@@ -20,26 +20,9 @@ from everhold.arguments import brief
 from everhold.asking.declared import DeclaredFamilies
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.holdout import Holdout
+from everhold.operations import gates
 from everhold.operations.accounts import ListFamilies
 from everhold.operations.arrivals import ListArrivals
-from everhold.operations.gates import (
-    ChallengeChampion,
-    CheckVersion,
-    Complete,
-    CompleteResults,
-    ForecastChallenge,
-    ListCasesLeft,
-    ListGates,
-    ListOpenCases,
-    NextCases,
-    OpenCaseGate,
-    OpenGate,
-    ReadHistory,
-    Report,
-    SendResults,
-    StartChallenge,
-    Withdraw,
-)
 from everhold.operations.operation import (
     AnyMetric,
     AnyModel,
@@ -330,9 +313,9 @@ def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str
     gate = RemoteGate(transport, name, about_cases="better" in given or "any_of" in given)
     if gate.about_cases:
         given |= {listed: list(given[listed]) for listed in ("lower", "any_of") if listed in given}
-        transport.perform(OpenCaseGate(name=name, **given))
+        transport.perform(gates.OpenCaseGate(name=name, **given))
     else:
-        transport.perform(OpenGate(name=name, **({} if metric is None else {"metric": metric}), **given))
+        transport.perform(gates.OpenGate(name=name, **({} if metric is None else {"metric": metric}), **given))
     return gate
 
 
@@ -370,9 +353,9 @@ class RemoteGate:
         """
         if not self.about_cases:
             return self._transport.perform(
-                ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)
+                gates.ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)
             )
-        return self._transport.perform(SendResults(
+        return self._transport.perform(gates.SendResults(
             gate=self.name, results=candidate, challenger=_named(challenger), champion=champion, baseline=baseline,
             strict=strict,
         ))  # fmt: skip
@@ -382,7 +365,7 @@ class RemoteGate:
         strict: bool = False,
     ) -> CheckVerdict:  # fmt: skip
         """Compare results with the baseline of a gate about cases: not worse, a regression, or undecided."""
-        return self._transport.perform(CheckVersion(
+        return self._transport.perform(gates.CheckVersion(
             gate=self.name, results=results, margin=margin, challenger=_named(challenger), baseline=baseline,
             strict=strict,
         ))  # fmt: skip
@@ -392,20 +375,20 @@ class RemoteGate:
     ) -> ChallengeWorth:  # fmt: skip
         """Estimate from results on the open cases whether a challenge could be promoted. Free; no query is asked."""
         return self._transport.perform(
-            ForecastChallenge(gate=self.name, results=open_results, champion=champion, challenger=challenger)
+            gates.ForecastChallenge(gate=self.name, results=open_results, champion=champion, challenger=challenger)
         )
 
     @property
     def open_cases(self) -> list[Any]:
         """Return the ids of the open cases, which are not sealed."""
-        return self._transport.perform(ListOpenCases(gate=self.name))
+        return self._transport.perform(gates.ListOpenCases(gate=self.name))
 
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
         """Add the champion's rule, predictions or results for rows that arrived, see `Gate.complete`."""
         if self.about_cases:
-            self._transport.perform(CompleteResults(gate=self.name, results=champion, baseline=baseline))
+            self._transport.perform(gates.CompleteResults(gate=self.name, results=champion, baseline=baseline))
         else:
-            self._transport.perform(Complete(gate=self.name, champion=champion, training=training))
+            self._transport.perform(gates.Complete(gate=self.name, champion=champion, training=training))
 
     def status(self) -> Facts:
         """Return the public facts of the gate.
@@ -413,7 +396,7 @@ class RemoteGate:
         Raises:
             QueryRejected: If there is no gate of this name.
         """
-        found = self._transport.perform(ListGates())
+        found = self._transport.perform(gates.ListGates())
         for gate in found:
             if gate["gate"] == self.name:
                 return gate
@@ -422,7 +405,7 @@ class RemoteGate:
 
     def history(self) -> GateHistory:
         """Return all champions with the intervals of their gains, and the spent budget."""
-        return self._transport.perform(ReadHistory(gate=self.name))
+        return self._transport.perform(gates.ReadHistory(gate=self.name))
 
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
         """Open a challenge that is decided as early as possible.
@@ -434,12 +417,14 @@ class RemoteGate:
             batch: Number of cases of a batch. The default is a quarter of all.
             futility: Whether the challenge may also end early because a promotion has become unlikely.
         """
-        self._transport.perform(StartChallenge(gate=self.name, challenger=challenger, batch=batch, futility=futility))
+        self._transport.perform(
+            gates.StartChallenge(gate=self.name, challenger=challenger, batch=batch, futility=futility)
+        )
         return RemoteOpenChallenge(self, challenger)
 
     def cases_left(self) -> list[Any]:
         """Return the ids of cases without results of the champion, for which `Gate.complete` takes results."""
-        return self._transport.perform(ListCasesLeft(gate=self.name))
+        return self._transport.perform(gates.ListCasesLeft(gate=self.name))
 
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
@@ -457,18 +442,20 @@ class RemoteOpenChallenge:
 
     def next_cases(self) -> list[Any]:
         """Return the ids of the cases to run next."""
-        found = self._transport.perform(NextCases(gate=self._gate, challenger=self._challenger))
+        found = self._transport.perform(gates.NextCases(gate=self._gate, challenger=self._challenger))
         return list(found["cases"])
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """Report results of the cases that `next_cases` returned, all at once or in parts."""
         return self._transport.perform(
-            Report(gate=self._gate, challenger=self._challenger, results=results, champion=champion, baseline=baseline)
+            gates.Report(
+                gate=self._gate, challenger=self._challenger, results=results, champion=champion, baseline=baseline
+            )
         )
 
     def withdraw(self) -> Verdict:
         """End the challenge and keep the champion."""
-        return self._transport.perform(Withdraw(gate=self._gate, challenger=self._challenger))
+        return self._transport.perform(gates.Withdraw(gate=self._gate, challenger=self._challenger))
 
 
 def _named(challenger: str | None) -> str:

@@ -14,17 +14,7 @@ from scipy.stats import binom
 from everhold.charts import styled
 from everhold_lab.analysts import Analyst, BoostingAnalyst, CrowdAnalyst, HillClimbingAnalyst, best_claim
 from everhold_lab.experiments import Experiment, Picture, Row, Setting, mean_of
-from everhold_lab.experiments.competitions import (
-    BARE,
-    HALF_STEP,
-    LADDER,
-    LEADERBOARDS,
-    TRUTH,
-    LabellingBoard,
-    SubmittedFiles,
-    leaderboard,
-    tuned_for,
-)
+from everhold_lab.experiments import competitions as boards
 
 if TYPE_CHECKING:
     import altair as alt
@@ -73,25 +63,25 @@ class LadderAttack(Experiment):
 
     def settings(self) -> list[Setting]:
         """Return every attack against every board."""
-        return [{"attack": attack, "board": board} for attack in _ATTACKS for board in LEADERBOARDS]
+        return [{"attack": attack, "board": board} for attack in _ATTACKS for board in boards.LEADERBOARDS]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
         """Play one game for each number of submissions, on the same labels and labellings."""
         generator = np.random.default_rng([seed, self.rows])
-        world = SubmittedFiles.drawn(generator, rows=self.rows, labellings=max(self.submissions))
+        world = boards.SubmittedFiles.drawn(generator, rows=self.rows, labellings=max(self.submissions))
         return [self._game(world, setting["attack"], setting["board"], k, seed) for k in self.submissions]
 
-    def _game(self, world: SubmittedFiles, attack: str, board: str, submissions: int, seed: int) -> Row:
+    def _game(self, world: boards.SubmittedFiles, attack: str, board: str, submissions: int, seed: int) -> Row:
         analyst, queries = _attacker(attack, submissions)
-        shown = leaderboard(board, self.rows, queries, self.surprises, self.confidence, seed)
-        game = LabellingBoard(world, submissions, shown)
+        shown = boards.leaderboard(board, self.rows, queries, self.surprises, self.confidence, seed)
+        game = boards.LabellingBoard(world, submissions, shown)
         claims = [claim for claim in analyst.play(game) if not math.isnan(claim.score)]
         return {
             "submissions": submissions,
             "queries": game.asked,
             "refused": game.refused,
             "reported": best_claim(claims).score if claims else None,
-            "fresh": TRUTH,
+            "fresh": boards.TRUTH,
             "radius": shown.radius,
             "kept": shown.kept,
         }
@@ -103,7 +93,7 @@ class LadderAttack(Experiment):
         radius = rows[0]["radius"]
         return {
             "games": len(rows), "reported": mean_of(rows, "reported"), "reported_low": low, "reported_high": high,
-            "highest": max(reported, default=None), "fresh": TRUTH, "radius": radius,
+            "highest": max(reported, default=None), "fresh": boards.TRUTH, "radius": radius,
             "broken": None if radius is None else sum(not game["kept"] for game in rows),
         }  # fmt: skip
 
@@ -114,20 +104,20 @@ class LadderAttack(Experiment):
         deviation = 0.5 / math.sqrt(self.rows)
         found: dict[str, bool] = {}
         for attack in _ATTACKS:
-            bare = last[attack, BARE]["reported"]
-            off = (bare - TRUTH) / deviation
+            bare = last[attack, boards.BARE]["reported"]
+            off = (bare - boards.TRUTH) / deviation
             found[
                 f"{attack}, {most} submissions: a bare leaderboard shows {bare:.3f} of a vote whose true score is 1/2, "
                 f"{off:.1f} standard deviations of a score above it (expected: at least 3)"
             ] = off >= 3.0
-        for attack, board in itertools.product(_ATTACKS, (LADDER, HALF_STEP)):
+        for attack, board in itertools.product(_ATTACKS, (boards.LADDER, boards.HALF_STEP)):
             line, (_, queries) = last[attack, board], _attacker(attack, most)
-            ladder = tuned_for(board, self.rows, queries, self.surprises, self.confidence)
+            ladder = boards.tuned_for(board, self.rows, queries, self.surprises, self.confidence)
             step = 1.0 / float(ladder.parameters()["grid"])
             found[
                 f"{attack}, {most} submissions: the {board} shows {line['reported']:.3f} on average and "
                 f"{line['highest']:.3f} at most (expected: at most a step of {step:.3f} above 1/2)"
-            ] = line["highest"] <= TRUTH + step + _EXACT
+            ] = line["highest"] <= boards.TRUTH + step + _EXACT
         found |= self._promises_kept(summary)
         return found
 
@@ -179,8 +169,9 @@ def _chart(lines: Sequence[Row]) -> alt.Chart | alt.LayerChart:
     legend = alt.Legend(
         title=None, orient="right", symbolType="stroke", symbolSize=500, symbolStrokeWidth=2.5, symbolOpacity=1
     )
-    colour = alt.Color("board:N", scale=alt.Scale(domain=list(LEADERBOARDS), range=list(_COLOURS)), legend=legend)
-    dash_scale = alt.Scale(domain=list(LEADERBOARDS), range=[list(dash) for dash in _DASHES])
+    names = list(boards.LEADERBOARDS)
+    colour = alt.Color("board:N", scale=alt.Scale(domain=names, range=list(_COLOURS)), legend=legend)
+    dash_scale = alt.Scale(domain=names, range=[list(dash) for dash in _DASHES])
     ticks = alt.Axis(format=",d", values=sorted({line["submissions"] for line in drawn}), labelOverlap=True)
     base = alt.Chart(alt.InlineData(values=drawn)).encode(
         x=alt.X("submissions:Q", title="random labellings submitted", axis=ticks, scale=alt.Scale(type="sqrt"))
@@ -194,6 +185,6 @@ def _chart(lines: Sequence[Row]) -> alt.Chart | alt.LayerChart:
         color=colour,
         strokeDash=alt.StrokeDash("board:N", scale=dash_scale, legend=legend),
     )
-    truth = alt.Chart(alt.InlineData(values=[{"fresh": TRUTH}])).mark_rule(color="#24292f").encode(y="fresh:Q")
+    truth = alt.Chart(alt.InlineData(values=[{"fresh": boards.TRUTH}])).mark_rule(color="#24292f").encode(y="fresh:Q")
     layered: alt.LayerChart = styled(alt.LayerChart(layer=[truth, band, line], width=520, height=320), grid=0.5)
     return layered

@@ -31,6 +31,7 @@ from everhold.operations.operation import (
     result_type,
 )
 from everhold_competitions.operations import COMPETITION_OPERATIONS, Submit
+from everhold_server.api import contract
 from everhold_server.api.arguments import (
     FAMILIES,
     MOST_ASKED,
@@ -42,22 +43,6 @@ from everhold_server.api.arguments import (
     queries_of,
     shown_gates,
     with_fields,
-)
-from everhold_server.api.contract import (
-    HOLDOUT_NAME,
-    Asking,
-    HoldoutName,
-    Plain,
-    Predictions,
-    Strict,
-    body_of,
-    check_parameters,
-    check_predictions_allowed,
-    json_of,
-    refusals,
-    result,
-    said,
-    warned_of,
 )
 from everhold_server.api.holdouts import append_rows, one_more_sealing, rows_of
 from everhold_server.audit import noted
@@ -92,8 +77,8 @@ _SPECIAL: dict[str, Callable[..., Any]] = {"append": append_rows, "affected_hold
 """Operations for which the service does more than to perform them."""
 
 _KINDS = {
-    AnyQuery: Asking, Families: Annotated[dict[str, dict[str, Plain]], Field(**FAMILIES)], AnyModel: Predictions,
-    AnyResults: CaseResults, AnyMetric: Metrics,
+    AnyQuery: contract.Asking, Families: Annotated[dict[str, dict[str, contract.Plain]], Field(**FAMILIES)],
+    AnyModel: contract.Predictions, AnyResults: CaseResults, AnyMetric: Metrics,
 }  # fmt: skip
 _IN_A_FORM = (AnyQuery, AnyModel, AnyResults)  # what may need more room, or files beside it
 _ROLES: dict[Role, Any] = {Role.STEWARD: Steward, Role.ANALYST: Analyst, Role.VIEWER: Viewer}
@@ -113,7 +98,7 @@ def add_operations(router: APIRouter, prefix: str) -> None:
             summary, _, description = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
             _, fields, files = _sorted(operation)
             model = model_of(operation)
-            refused = refusals(404, *([415] if fields or files else []))
+            refused = contract.refusals(404, *([415] if fields or files else []))
             router.add_api_route(
                 f"{prefix}/holdouts/{{name}}{path}", _endpoint(operation, model), methods=[method],
                 tags=[operation.topic], route_class_override=OperationRoute,
@@ -134,7 +119,7 @@ def _under_way(operation: type[HoldoutOperation[Any]]) -> dict[int | str, dict[s
         "made": "2026-01-31T12:00:00+00:00", "done": 400, "total": 1_275, "ended": None, "fault": "",
     }  # fmt: skip
     words = "It takes minutes, and a job performs it. The same request again is answered once it is done."
-    return {202: said(words, {"job": job, "warnings": []})}
+    return {202: contract.said(words, {"job": job, "warnings": []})}
 
 
 def _sorted(
@@ -165,7 +150,7 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
         given |= {each: getattr(document, each) for each in type(document).model_fields} if document else {}
         if operation.actor:
             given[operation.actor] = own_name(given[operation.actor], principal, reads=reads)
-        with warned_of() as warned:
+        with contract.warned_of() as warned:
             given |= _read(operation, fields, given, (holdout, principal, received))
             if operation.verb in _SPECIAL:
                 done = _SPECIAL[operation.verb](request, holdouts, principal, name, operation(**given), received)
@@ -176,7 +161,7 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
                 if (job := request.app.state.jobs.begin(asked, holdout, by=principal.name)) is not None:
                     noted(request, operation.act, job=job.id)
                     shown = [EverholdWarning(holdouts.shown_to(principal, str(warning))) for warning in warned]
-                    return result({"job": job.to_dict()}, shown, status=202, headers={"Retry-After": "1"})
+                    return contract.result({"job": job.to_dict()}, shown, status=202, headers={"Retry-After": "1"})
                 done = holdout.perform(asked)
                 if operation.act:
                     noted(request, operation.act, **asked.facts(done))
@@ -186,7 +171,7 @@ def _endpoint(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) ->
     positional = inspect.Parameter.KEYWORD_ONLY
     signature = [
         inspect.Parameter("request", positional, annotation=Request),
-        inspect.Parameter("name", positional, annotation=HoldoutName),
+        inspect.Parameter("name", positional, annotation=contract.HoldoutName),
         inspect.Parameter("principal", positional, annotation=_ROLES[operation.role]),
         *(inspect.Parameter(each.name, positional, annotation=_in_path(each)) for each in path),
     ]
@@ -222,11 +207,11 @@ class OperationRoute(APIRoute):
 
         async def read(request: Request) -> Response:
             try:
-                name = HOLDOUT_NAME.validate_python(request.path_params["name"])
+                name = contract.HOLDOUT_NAME.validate_python(request.path_params["name"])
             except ValidationError:  # FastAPI says what is wrong with it
                 return await handled(request)
             if request.query_params:
-                check_parameters(request)
+                contract.check_parameters(request)
             principal, received = allowed(request, role), await content_of(request)
             return await run_in_threadpool(endpoint, request, name, principal, received=received)
 
@@ -276,7 +261,7 @@ def _read(
     read: dict[str, Any] = {}
     if models := [name for name, each in found.items() if each.holds(AnyModel)]:
         if not operation.actor:
-            check_predictions_allowed(holdout.schema, principal, *(given[name] for name in models))
+            contract.check_predictions_allowed(holdout.schema, principal, *(given[name] for name in models))
         tables = {} if received is None else received.tables(holdout.schema)
         read |= {name: predictions_from(given[name], holdout.schema, tables) for name in models}
     for name, each in found.items():
@@ -300,7 +285,7 @@ def _answer(operation: type[HoldoutOperation[Any]], done: Any, warned: Sequence[
         parquet.write_table(done, out)
         return Response(out.getvalue().to_pybytes(), media_type=PARQUET_TYPE)
     plain = as_json(done)
-    return result({operation.part: plain} if operation.part else plain, warned, status=operation.status)
+    return contract.result({operation.part: plain} if operation.part else plain, warned, status=operation.status)
 
 
 def model_of(operation: type[HoldoutOperation[Any]]) -> type[BaseModel]:
@@ -308,7 +293,8 @@ def model_of(operation: type[HoldoutOperation[Any]]) -> type[BaseModel]:
     fields: dict[str, Any] = {each.name: (annotated(each, Field, _KINDS), ... if each.required else each.default)
                               for each in _sorted(operation)[1]}  # fmt: skip
     title = "".join(part.title() for part in operation.verb.split("_"))
-    return create_model(f"{title}Request", __base__=Strict, __doc__=f"Arguments of `{operation.verb}`.", **fields)
+    said = f"Arguments of `{operation.verb}`."
+    return create_model(f"{title}Request", __base__=contract.Strict, __doc__=said, **fields)
 
 
 def _in_path(each: Parameter) -> Any:
@@ -327,8 +313,8 @@ def _body(operation: type[HoldoutOperation[Any]], model: type[BaseModel]) -> dic
     if files:
         named = {each.name: each.about.help for each in files}
         needed = (_ROWS, *(each.name for each in files if each.required))
-        return body_of(model, part=_ROWS, files=named, needed=needed)
-    return body_of(model) if any(each.holds(*_IN_A_FORM) for each in fields) else json_of(model)
+        return contract.body_of(model, part=_ROWS, files=named, needed=needed)
+    return contract.body_of(model) if any(each.holds(*_IN_A_FORM) for each in fields) else contract.json_of(model)
 
 
 def _response(operation: type[HoldoutOperation[Any]]) -> dict[str, Any]:
