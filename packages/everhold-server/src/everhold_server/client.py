@@ -338,6 +338,10 @@ class RemoteGate:
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _perform(self, operation: Callable[..., HoldoutOperation[Result]], **arguments: Any) -> Result:
+        """Perform an operation of this gate."""
+        return self._transport.perform(operation(gate=self.name, **arguments))
+
     @property
     def champion(self) -> str:
         """SHA-256 of the query about the present champion."""
@@ -352,43 +356,39 @@ class RemoteGate:
         With `strict`, a spent budget raises `BudgetExhausted`.
         """
         if not self.about_cases:
-            return self._transport.perform(
-                gates.ChallengeChampion(gate=self.name, candidate=candidate, training=training, strict=strict)
-            )
-        return self._transport.perform(gates.SendResults(
-            gate=self.name, results=candidate, challenger=_named(challenger), champion=champion, baseline=baseline,
+            return self._perform(gates.ChallengeChampion, candidate=candidate, training=training, strict=strict)
+        return self._perform(
+            gates.SendResults, results=candidate, challenger=_named(challenger), champion=champion, baseline=baseline,
             strict=strict,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def check(
         self, results: Any, *, margin: float = 0.0, challenger: str | None = None, baseline: Any = None,
         strict: bool = False,
     ) -> CheckVerdict:  # fmt: skip
         """Compare results with the baseline of a gate about cases: not worse, a regression, or undecided."""
-        return self._transport.perform(gates.CheckVersion(
-            gate=self.name, results=results, margin=margin, challenger=_named(challenger), baseline=baseline,
+        return self._perform(
+            gates.CheckVersion, results=results, margin=margin, challenger=_named(challenger), baseline=baseline,
             strict=strict,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def worth_asking(
         self, open_results: Any, *, champion: Any = None, challenger: str | None = None
     ) -> ChallengeWorth:  # fmt: skip
         """Estimate from results on the open cases whether a challenge could be promoted. Free; no query is asked."""
-        return self._transport.perform(
-            gates.ForecastChallenge(gate=self.name, results=open_results, champion=champion, challenger=challenger)
-        )
+        return self._perform(gates.ForecastChallenge, results=open_results, champion=champion, challenger=challenger)
 
     @property
     def open_cases(self) -> list[Any]:
         """Return the ids of the open cases, which are not sealed."""
-        return self._transport.perform(gates.ListOpenCases(gate=self.name))
+        return self._perform(gates.ListOpenCases)
 
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
         """Add the champion's rule, predictions or results for rows that arrived, see `Gate.complete`."""
         if self.about_cases:
-            self._transport.perform(gates.CompleteResults(gate=self.name, results=champion, baseline=baseline))
+            self._perform(gates.CompleteResults, results=champion, baseline=baseline)
         else:
-            self._transport.perform(gates.Complete(gate=self.name, champion=champion, training=training))
+            self._perform(gates.Complete, champion=champion, training=training)
 
     def status(self) -> Facts:
         """Return the public facts of the gate.
@@ -405,7 +405,7 @@ class RemoteGate:
 
     def history(self) -> GateHistory:
         """Return all champions with the intervals of their gains, and the spent budget."""
-        return self._transport.perform(gates.ReadHistory(gate=self.name))
+        return self._perform(gates.ReadHistory)
 
     def open(self, challenger: str, *, batch: int | None = None, futility: bool = False) -> RemoteOpenChallenge:
         """Open a challenge that is decided as early as possible.
@@ -417,14 +417,12 @@ class RemoteGate:
             batch: Number of cases of a batch. The default is a quarter of all.
             futility: Whether the challenge may also end early because a promotion has become unlikely.
         """
-        self._transport.perform(
-            gates.StartChallenge(gate=self.name, challenger=challenger, batch=batch, futility=futility)
-        )
+        self._perform(gates.StartChallenge, challenger=challenger, batch=batch, futility=futility)
         return RemoteOpenChallenge(self, challenger)
 
     def cases_left(self) -> list[Any]:
         """Return the ids of cases without results of the champion, for which `Gate.complete` takes results."""
-        return self._transport.perform(gates.ListCasesLeft(gate=self.name))
+        return self._perform(gates.ListCasesLeft)
 
     def _repr_html_(self) -> str:
         return self.status()._repr_html_()
@@ -435,27 +433,24 @@ class RemoteOpenChallenge:
 
     def __init__(self, gate: RemoteGate, challenger: str) -> None:
         """Store the gate and the challenger's name. Use `RemoteGate.open` instead."""
-        self._transport, self._gate, self._challenger = gate._transport, gate.name, challenger
+        self._perform = partial(gate._perform, challenger=challenger)
+        self._gate, self._challenger = gate.name, challenger
 
     def __repr__(self) -> str:
         return f"RemoteOpenChallenge({self._gate!r}, {self._challenger!r})"
 
     def next_cases(self) -> list[Any]:
         """Return the ids of the cases to run next."""
-        found = self._transport.perform(gates.NextCases(gate=self._gate, challenger=self._challenger))
+        found = self._perform(gates.NextCases)
         return list(found["cases"])
 
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """Report results of the cases that `next_cases` returned, all at once or in parts."""
-        return self._transport.perform(
-            gates.Report(
-                gate=self._gate, challenger=self._challenger, results=results, champion=champion, baseline=baseline
-            )
-        )
+        return self._perform(gates.Report, results=results, champion=champion, baseline=baseline)
 
     def withdraw(self) -> Verdict:
         """End the challenge and keep the champion."""
-        return self._transport.perform(gates.Withdraw(gate=self._gate, challenger=self._challenger))
+        return self._perform(gates.Withdraw)
 
 
 def _named(challenger: str | None) -> str:
