@@ -89,8 +89,12 @@ def check_count(name: str, value: float) -> None:
         raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1, such as 1000.")
 
 
-def check_session(*, queries: int, surprises: int, confidence: float, slack: float) -> None:
-    """Raise ValueError unless the four arguments of a session make sense together."""
+def check_session(
+    *, queries: int, surprises: int, confidence: float, slack: float, rows: float = 1, radius: float = 0.5
+) -> None:
+    """Raise ValueError unless the arguments of a statement about a session make sense together."""
+    check_count("rows", rows)
+    fraction(radius, "radius")
     check_count("queries", queries)
     check_count("surprises", surprises)
     fraction(confidence, "confidence")

@@ -156,8 +156,7 @@ def jung_2020(rows: float, /, *, queries: int, surprises: int, confidence: float
 
     Source: Jung et al. 2020, transfer theorem; Gaussian mechanism.
     """
-    check_count("rows", rows)
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, rows=rows)
     noise = math.sqrt(queries) / rows
 
     def log_radius(point: Floats) -> float:
@@ -173,8 +172,7 @@ def jung_2020_rows(radius: float, /, *, queries: int, surprises: int, confidence
 
     The rest is the sum of all other terms of :func:`jung_2020`.
     """
-    fraction(radius, "radius")
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, radius=radius)
 
     def log_rows(point: Floats) -> float:
         z, epsilon, mu = _from_logs(point)

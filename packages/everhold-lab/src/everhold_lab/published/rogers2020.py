@@ -76,8 +76,7 @@ def rogers_2020_monitor(
 
     Source: Rogers et al. 2020; see :func:`rogers_width`.
     """
-    check_count("rows", rows)
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, rows=rows)
     width, scale = _scale_free(queries, 1.0 - confidence)
     radius = width / math.sqrt(rows)
     parameters = {"scale": scale / math.sqrt(rows)}
@@ -88,8 +87,7 @@ def rogers_2020_monitor_rows(
     radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
     """Return the rows for a requested radius, the inverse of :func:`rogers_2020_monitor`."""
-    fraction(radius, "radius")
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, radius=radius)
     width, scale = _scale_free(queries, 1.0 - confidence)
     rows = whole_rows((width / radius) ** 2)
     return BoundOfSource(_NAME, radius, rows, {"scale": scale / math.sqrt(rows)})

@@ -38,8 +38,7 @@ def hoeffding_splitting(
 
     Source: Hoeffding 1963, Theorem 2; rows independent.
     """
-    check_count("rows", rows)
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, rows=rows)
     part = int(rows) // queries
     radius = hoeffding_radius(part, queries=queries, confidence=confidence) if part else math.inf
     return BoundOfSource(_NAME, radius if radius < 1.0 else math.inf, rows, {"rows_per_part": part})
@@ -49,8 +48,7 @@ def hoeffding_splitting_rows(
     radius: float, /, *, queries: int, surprises: int, confidence: float, slack: float
 ) -> BoundOfSource:
     """Return the rows for a radius: ``k ceil(ln(2k/beta) / (2 alpha^2))``, see :func:`hoeffding_splitting`."""
-    fraction(radius, "radius")
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, radius=radius)
     part = math.ceil(math.log(2.0 * queries / (1.0 - confidence)) / (2.0 * radius**2))
     return BoundOfSource(_NAME, radius, queries * part, {"rows_per_part": part})
 

@@ -153,8 +153,7 @@ def zhao_theorem_2(
     price: Callable[[float], float] = independent_price,
 ) -> BoundOfSource:
     """Return the radius of statement P2 for the rows at hand, the inverse of :func:`zhao_theorem_2_rows`."""
-    check_count("rows", rows)
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, rows=rows)
     fraction(slack, "slack")
     radius = smallest_radius(lambda tau: _theorem_2_rows(tau, queries, surprises, confidence, slack, price), rows)
     return _zhao_bound(radius, rows, queries, confidence, slack, price)
@@ -256,8 +255,7 @@ def dwork_theorem_25_rows(
 
     Source: Dwork et al. 2015 (NIPS), Theorem 25.
     """
-    fraction(radius, "radius")
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, radius=radius)
     rows = math.inf if slack > _DWORK_SLACK else _theorem_25_rows(radius, queries, surprises, confidence)
     return _dwork_bound(radius, whole_rows(rows), queries, confidence, slack)
 
@@ -266,8 +264,7 @@ def dwork_theorem_25(
     rows: float, /, *, queries: int, surprises: int, confidence: float, slack: float = _DWORK_SLACK
 ) -> BoundOfSource:
     """Return the radius of Theorem 25 for the rows at hand, the inverse of :func:`dwork_theorem_25_rows`."""
-    check_count("rows", rows)
-    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack)
+    check_session(queries=queries, surprises=surprises, confidence=confidence, slack=slack, rows=rows)
     radius = math.inf
     if slack <= _DWORK_SLACK:
         radius = smallest_radius(lambda tau: _theorem_25_rows(tau, queries, surprises, confidence), rows)
