@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from everhold.arguments import as_float, as_whole, brief
+from everhold.arguments import as_float, brief, whole
 from everhold.display import Display, at_most
 from everhold.errors import HoldoutRejected, QueryRejected
 from everhold.mechanisms import GuessAndCheck, Mechanism, Silent, State, has_public_levels
@@ -98,10 +98,7 @@ class Competition(Display):
             )
         self._check_metric()
         for what, least in (("teams", 2), ("submissions", 1)):
-            value = getattr(self, what)
-            if (-1 if (number := as_whole(value)) is None else number) < least or value > _MOST:
-                raise ValueError(f"{what} is {brief(value)}. Pass a whole number from {least} to {_MOST:,}.")
-            object.__setattr__(self, what, int(value))
+            object.__setattr__(self, what, whole(getattr(self, what), what, least=least, most=_MOST))
         self._check_public()
         self._check_surprises()
         object.__setattr__(self, "deadline", checked_deadline(self.deadline))
@@ -159,11 +156,8 @@ class Competition(Display):
         if not self.spends:
             told = "public scores cost none" if self.public else "feedback='none' tells them nothing"
             raise ValueError(f"surprises_per_team limits what teams are told, and {told}. Leave it out.")
-        if not 1 <= (as_whole(self.surprises_per_team) or 0) <= _MOST:
-            raise ValueError(
-                f"surprises_per_team is {brief(self.surprises_per_team)}. Pass a whole number from 1 to {_MOST:,}."
-            )
-        object.__setattr__(self, "surprises_per_team", int(self.surprises_per_team))
+        limit = whole(self.surprises_per_team, "surprises_per_team", most=_MOST)
+        object.__setattr__(self, "surprises_per_team", limit)
 
     def _check_metric(self) -> None:
         known = METRICS.get(self.metric) if isinstance(self.metric, str) else None

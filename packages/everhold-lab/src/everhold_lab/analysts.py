@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from everhold.arguments import whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -173,8 +175,7 @@ class HillClimbingAnalyst(Analyst):
     guess: float | None = None
 
     def __post_init__(self) -> None:
-        if self.rules_per_round < 1:
-            raise ValueError(f"rules_per_round is {self.rules_per_round}. Pass at least 1.")
+        whole(self.rules_per_round, "rules_per_round")
 
     def play(self, board: Board) -> Iterator[Claim]:
         """Yield a claim for "always no", then after each round a claim for the vote of all rules scored so far."""
@@ -221,8 +222,7 @@ class GreedySelectionAnalyst(Analyst):
 
     def __post_init__(self) -> None:
         for name in ("most_tries", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}. Pass at least 1.")
+            whole(getattr(self, name), name)
 
     def play(self, board: Board) -> Iterator[Claim]:
         """Yield a claim for the rule with the most extreme score, then one whenever a further rule joins the vote."""
@@ -326,10 +326,8 @@ class FingerprintingAnalyst(Analyst):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ValueError(f"rounds is {self.rounds}. Pass at least 1.")
-        if self.votes_per_round < 0:
-            raise ValueError(f"votes_per_round is {self.votes_per_round}. Pass at least 0.")
+        whole(self.rounds, "rounds")
+        whole(self.votes_per_round, "votes_per_round", least=0)
 
     @property
     def votes(self) -> int:
@@ -391,8 +389,7 @@ class OptimisingAnalyst(Analyst):
 
     def __post_init__(self) -> None:
         for name in ("rules_per_study", "trials_per_study", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}. Pass at least 1.")
+            whole(getattr(self, name), name)
 
     def queries(self, rules: int) -> int:
         """Return the number of votes that are asked on a board with this many rules."""
@@ -624,10 +621,8 @@ class CrowdAnalyst(Analyst):
     rules_per_turn: int = 5
 
     def __post_init__(self) -> None:
-        if (self.members if isinstance(self.members, int) else len(self.members)) < 1:
-            raise ValueError(f"members is {self.members}. Pass at least 1.")
-        if self.rules_per_turn < 1:
-            raise ValueError(f"rules_per_turn is {self.rules_per_turn}. Pass at least 1.")
+        whole(self.members if isinstance(self.members, int) else len(self.members), "members")
+        whole(self.rules_per_turn, "rules_per_turn")
 
     def play(self, board: Board) -> Iterator[Claim]:
         """Yield the best vote of each turn as a claim, until all queries of a turn are refused."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from everhold.arguments import whole
 from everhold.charts import html_page, svg_text
 from everhold.display import Display, cell_text, columns_of, plain, write_parquet
 from everhold_lab.charts import plots_available
@@ -410,7 +411,7 @@ def _ends_open(path: Path) -> bool:
 
 
 _EXTRA = "pip install 'everhold-lab'"
-_MOST_SEED = 2**63
+_MOST_SEED = 2**63 - 1
 
 
 def run(
@@ -444,7 +445,9 @@ def run(
     """
     wanted = experiment.repetitions if repetitions is None else repetitions
     workers = (os.cpu_count() or 1) if jobs is None else jobs
-    _check(repetitions=wanted, jobs=workers, seed=seed)
+    for name, number in (("repetitions", wanted), ("jobs", workers)):
+        whole(number, name)
+    whole(seed, "seed", least=0, most=_MOST_SEED)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     from everhold import __version__ as version
@@ -485,14 +488,6 @@ def run(
     write_text(folder / f"{experiment.name}.json", json.dumps(results.to_dict(), indent=1, allow_nan=False) + "\n")
     write_report(folder)
     return results
-
-
-def _check(*, repetitions: int, jobs: int, seed: int) -> None:
-    for name, value in (("repetitions", repetitions), ("jobs", jobs)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1.")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _MOST_SEED:
-        raise ValueError(f"seed is {seed!r}. Pass a whole number from 0 to 2^63 - 1.")
 
 
 def _finish(

@@ -217,7 +217,7 @@ def test_other_seeds_are_other_searches():
     ],
 )
 def test_sizes_are_positive(kind, wrong):
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*Pass at least 1"):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} is .*Pass a whole number of at least 1"):
         kind(**wrong)
 
 

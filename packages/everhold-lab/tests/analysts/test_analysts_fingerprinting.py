@@ -83,7 +83,7 @@ def test_refused_answers_leave_no_trace():
 
 @pytest.mark.parametrize("wrong", [{"rounds": 0}, {"votes_per_round": -1}])
 def test_sizes_make_sense(wrong):
-    with pytest.raises(ValueError, match="Pass at least"):
+    with pytest.raises(ValueError, match="Pass a whole number of at least"):
         FingerprintingAnalyst(**wrong)
 
 

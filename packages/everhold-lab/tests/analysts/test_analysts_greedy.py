@@ -63,7 +63,7 @@ def test_refusals_end_the_search():
 
 @pytest.mark.parametrize("wrong", [{"most_tries": 0}, {"most_tries": 5, "width": 0}])
 def test_sizes_are_positive(wrong):
-    with pytest.raises(ValueError, match="Pass at least 1"):
+    with pytest.raises(ValueError, match="Pass a whole number of at least 1"):
         GreedySelectionAnalyst(**wrong)
 
 

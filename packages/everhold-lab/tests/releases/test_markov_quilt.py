@@ -241,5 +241,5 @@ def test_a_release_speaks_of_the_law_of_the_rows_and_of_nothing_else():
 
 
 def test_more_rows_than_can_be_searched_are_refused():
-    with pytest.raises(ValueError, match="Pass at most 1,000,000"):
+    with pytest.raises(ValueError, match="Pass a whole number from 1 to 1,000,000"):
         MarkovQuiltMechanism(CHAIN, rows=10**9, epsilon=1.0)

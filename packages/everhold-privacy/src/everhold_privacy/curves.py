@@ -8,7 +8,6 @@ work is done in log space, since planners look far into the tail.
 from __future__ import annotations
 
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -19,6 +18,8 @@ from typing import Any, ClassVar, Self, overload
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+
+from everhold.arguments import whole
 
 
 class PrivacyCurve(ABC):
@@ -364,14 +365,6 @@ def non_negative(value: float, name: str) -> float:
     if not 0 <= value < math.inf:
         raise ValueError(f"{name} is {value}. Pass a finite number of at least 0.")
     return float(value)
-
-
-def whole(value: int, name: str) -> int:
-    """Return `value` as an int, or raise ValueError if it is below 1."""
-    number = operator.index(value)
-    if number < 1:
-        raise ValueError(f"{name} is {value}. Pass a whole number of at least 1.")
-    return number
 
 
 # Several mechanisms in a row: closed forms within a family, privacy loss distributions across families.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from everhold.arguments import brief, names_keywords, positive
+from everhold.arguments import brief, names_keywords, positive, whole
 from everhold.display import Display, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold_privacy.queries.gradient import GradientPurchase, GradientQuery, VectorAnswer
@@ -134,8 +134,7 @@ def minimise(
             f"start has shape {centre.shape} or is not finite. Pass one finite number for each coordinate."
         )
     positive(radius, "radius")
-    if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
-        raise ValueError(f"steps is {brief(steps)}. Pass a whole number of at least 1.")
+    whole(steps, "steps")
     places: list[NDArray[np.float64]] = []
     answers: list[VectorAnswer] = []
     place = centre.copy()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy
 
+from everhold.arguments import positive, whole
 from everhold.randomness import LARGEST_SCALE
 from everhold.values.evaluation import UNIT
 from everhold.values.universe import QueryFamily, Universe, WeightedCells
@@ -166,7 +167,7 @@ class Synthesizer(ABC):
                 f"The queries are about {self.queries.cells} cells, and the universe has "
                 f"{self.universe.cells}. Pass queries about the cells of this universe."
             )
-        checked_count("rows", self.rows, most=MOST_ROWS)
+        whole(self.rows, "rows", most=MOST_ROWS)
 
     @property
     @abstractmethod
@@ -245,14 +246,6 @@ class Synthesizer(ABC):
         return alpha if added <= exceedance else math.inf
 
 
-def checked_count(name: str, value: int, *, most: int | None = None) -> None:
-    """Raise ValueError unless a value is a whole number from 1 to `most`."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < 1 or (most is not None and value > most):
-        upto = "" if most is None else f" and at most {most:,}"
-        raise ValueError(f"{name} is {value!r}. Pass a whole number of at least 1{upto}.")
-
-
 MOST_CANDIDATES = 2**20
 """Candidate tables up to which the distribution is enumerated unless another limit is stated."""
 
@@ -322,10 +315,9 @@ class BLR(Synthesizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_count("size", self.size)
-        checked_count("limit", self.limit)
-        if not 0.0 < self.epsilon < math.inf:
-            raise ValueError(f"epsilon is {self.epsilon}. Pass a positive finite number, such as 0.1.")
+        whole(self.size, "size")
+        whole(self.limit, "limit")
+        positive(self.epsilon, "epsilon")
         if self.candidates > self.limit:
             raise ValueError(
                 f"There are {_shown(self.candidates)} candidate tables of {self.size} rows "
@@ -496,9 +488,8 @@ class MWEM(Synthesizer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_count("rounds", self.rounds)
-        if not 0.0 < self.choice_epsilon < math.inf:
-            raise ValueError(f"choice_epsilon is {self.choice_epsilon}. Pass a positive finite number.")
+        whole(self.rounds, "rounds")
+        positive(self.choice_epsilon, "choice_epsilon")
         if not 0.0 < self.scale <= LARGEST_SCALE / self.steps:
             raise ValueError(
                 f"scale is {self.scale}. Pass a positive number of at most {LARGEST_SCALE / self.steps:.3g}."
@@ -514,10 +505,9 @@ class MWEM(Synthesizer):
             rows: Number n of sealed rows.
             **others: Other arguments of the constructor.
         """
-        if not 0.0 < rho < math.inf:
-            raise ValueError(f"rho is {rho}. Pass a positive finite number.")
-        checked_count("rounds", rounds)
-        checked_count("rows", rows)
+        positive(rho, "rho")
+        whole(rounds, "rounds")
+        whole(rows, "rows")
         share = rho / (2 * rounds)
         return cls(
             rounds=rounds, rows=rows, choice_epsilon=math.sqrt(8.0 * share),

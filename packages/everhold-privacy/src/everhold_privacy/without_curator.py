@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from everhold.arguments import as_float, as_whole
+from everhold.arguments import as_float, positive, whole
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold_privacy.curves import PureCurve
 
@@ -68,9 +68,7 @@ class RandomisedResponse:
     _kept: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        classes, epsilon = as_whole(self.classes) or 0, as_float(self.epsilon)
-        if classes < 2:
-            raise ValueError(f"classes is {self.classes}. Give at least 2.")
+        classes, epsilon = whole(self.classes, "classes", least=2), as_float(self.epsilon)
         if not 0.0 < epsilon <= 40.0:
             raise ValueError(f"epsilon is {self.epsilon}. Give a number above 0 and at most 40.")
         kept = min(math.floor(_WORDS / (1.0 + (classes - 1) * math.exp(-epsilon)) * (1.0 - 1e-15)), _WORDS - 1)
@@ -192,10 +190,8 @@ class ContinualCounter:
     epsilon: float
 
     def __post_init__(self) -> None:
-        if (as_whole(self.horizon) or 0) < 1:
-            raise ValueError(f"horizon is {self.horizon}. Give at least 1 arrival.")
-        if not 0.0 < as_float(self.epsilon) < math.inf:
-            raise ValueError(f"epsilon is {self.epsilon}. Give a positive number.")
+        whole(self.horizon, "horizon")
+        positive(self.epsilon, "epsilon")
 
     @property
     def levels(self) -> int:
@@ -319,8 +315,7 @@ class DensityEstimator:
     epsilon: float
 
     def __post_init__(self) -> None:
-        if (as_whole(self.items) or 0) < 1:
-            raise ValueError(f"items is {self.items}. Give at least 1.")
+        whole(self.items, "items")
         if not 0.0 < as_float(self.epsilon) <= 1.0:
             raise ValueError(f"epsilon is {self.epsilon}. Give a number above 0 and at most 1.")
 

@@ -49,6 +49,15 @@ def items_of(value: object) -> list[Any] | None:
         return None
 
 
+def whole(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
+    """Return an argument as a Python int, or raise ValueError unless it is a whole number within these limits."""
+    number = as_whole(value)
+    if number is None or number < least or (most is not None and number > most):
+        limits = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise ValueError(f"{name} is {brief(value)}. Pass a whole number {limits}.")
+    return number
+
+
 def positive(value: object, name: str) -> float:
     """Return an argument as a float, or raise ValueError unless it is finite and above 0."""
     number = as_float(value)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+from everhold.arguments import whole
 from everhold.display import Display
 from everhold.mechanisms import MECHANISMS, answering
 from everhold_lab.analysts import (
@@ -267,9 +268,7 @@ def _with_parameters(
 
 def _rounded(rows: int) -> int:
     """Return the largest power of 2 up to a number of rows."""
-    if isinstance(rows, bool) or not isinstance(rows, int) or not _LEAST_QUERIES <= rows <= _MOST_ROWS:
-        raise ValueError(f"rows is {rows!r}. Pass a whole number from {_LEAST_QUERIES} to {_MOST_ROWS}.")
-    return 1 << (rows.bit_length() - 1)
+    return 1 << (whole(rows, "rows", least=_LEAST_QUERIES, most=_MOST_ROWS).bit_length() - 1)
 
 
 def _adaptive(names: Sequence[str] | None) -> Sequence[str]:
@@ -349,8 +348,7 @@ def _audit(mechanisms: Mapping[str, Mechanism | str], planned_rows: int, games: 
 def _check(queries: int, chosen: _Games) -> None:
     if queries < _LEAST_QUERIES:
         raise ValueError(f"queries is {queries}. Pass at least {_LEAST_QUERIES}, which an attack needs.")
-    if chosen.runs < 1:
-        raise ValueError(f"runs is {chosen.runs}. Pass at least 1.")
+    whole(chosen.runs, "runs")
     for name in chosen.analysts:
         if name not in (*ANALYSTS, *MORE_ANALYSTS):
             known = ", ".join((*ANALYSTS, *MORE_ANALYSTS))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import erfc
 
-from everhold.arguments import fraction, positive
+from everhold.arguments import fraction, positive, whole
 from everhold.guarantees.description_length import hoeffding_radius, log_ladder_size
 from everhold.mechanisms import Mechanism
 from everhold_lab.published import (
@@ -28,7 +28,7 @@ from everhold_lab.published import (
     rogers_width,
 )
 from everhold_lab.published.bound import BoundOfSource, check_count, check_nonnegative
-from everhold_privacy.curves import Floats, PrivacyCurve, log_delta_pure, non_negative, whole
+from everhold_privacy.curves import Floats, PrivacyCurve, log_delta_pure, non_negative
 from everhold_privacy.guarantees import leakage_bound, untilted
 from everhold_privacy.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from everhold_privacy.mechanisms.averages import SampleSplitting
@@ -333,8 +333,8 @@ class ParameterFreeLadder:
     _best: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.grid is not None and self.grid < 1:
-            raise ValueError(f"grid is {self.grid}. Pass a whole number of at least 1, or None.")
+        if self.grid is not None:
+            whole(self.grid, "grid")
 
     def submit(self, losses: ArrayLike) -> ParameterFreeLadder:
         """Return the ladder after one more submission.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from everhold.arguments import positive
+from everhold.arguments import positive, whole
 from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.series.mixing import TINY, influence_bound, log_ratios, mixing_of, powers_of
 from everhold.display import Display
@@ -414,10 +414,7 @@ class MarkovQuiltMechanism(Display):
     search: Literal["exact", "approximate"] = "exact"
 
     def __post_init__(self) -> None:
-        if isinstance(self.rows, bool) or not isinstance(self.rows, (int, np.integer)) or self.rows < 1:
-            raise ValueError(f"rows is {self.rows!r}. Pass a whole number of at least 1.")
-        if self.rows > MOST_ROWS:
-            raise ValueError(f"rows is {self.rows:,}. Pass at most {MOST_ROWS:,}.")
+        whole(self.rows, "rows", most=MOST_ROWS)
         positive(self.epsilon, "epsilon")
         positive(self.lipschitz, "lipschitz")
         if self.search not in ("exact", "approximate"):

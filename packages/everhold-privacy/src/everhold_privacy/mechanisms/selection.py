@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.arguments import positive, whole
 from everhold.randomness import WORD, uniform_below
 from everhold.values.evaluation import UNIT
 from everhold_privacy.curves import BoundedRangeCurve
@@ -61,11 +62,8 @@ class ExponentialMechanism:
     sensitivity: int = UNIT
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.epsilon < math.inf:
-            raise ValueError(f"epsilon is {self.epsilon}. Pass a positive finite number, such as 0.1.")
-        whole = isinstance(self.sensitivity, (int, np.integer)) and not isinstance(self.sensitivity, bool)
-        if not whole or self.sensitivity < 1:
-            raise ValueError(f"sensitivity is {self.sensitivity}. Pass a whole number of grid units, at least 1.")
+        positive(self.epsilon, "epsilon")
+        whole(self.sensitivity, "sensitivity")
 
     @property
     def slope(self) -> Fraction:

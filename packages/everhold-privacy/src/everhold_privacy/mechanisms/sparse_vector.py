@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.arguments import positive
-from everhold_privacy.curves import PureCurve, whole
+from everhold.arguments import positive, whole
+from everhold_privacy.curves import PureCurve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

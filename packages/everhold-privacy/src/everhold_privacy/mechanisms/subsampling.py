@@ -18,12 +18,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from everhold.arguments import whole as whole_number
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
 from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State, Traits, whole
 from everhold.mechanisms.records import Presentation
 from everhold_privacy.curves import GaussianCurve, PrivacyCurve
-from everhold_privacy.curves import whole as whole_number
 from everhold_privacy.guarantees import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import TRANSFER_PAGE, TRANSFER_THEOREM, TransferredPromise
 

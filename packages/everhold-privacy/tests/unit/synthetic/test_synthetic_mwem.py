@@ -79,7 +79,7 @@ def test_the_calibration_spends_what_it_is_given():
 
 PASS = {
     "rounds": "Pass a whole number of at least 1.",
-    "choice_epsilon": "Pass a positive finite number.",
+    "choice_epsilon": "Pass a finite number above 0",
     "scale": "Pass a positive number of at most ",
 }
 WRONG = [{"rounds": 0}, {"rounds": 1.5}, {"choice_epsilon": 0.0}, {"choice_epsilon": math.inf}, {"scale": 0.0}]

@@ -240,7 +240,7 @@ def test_a_file_without_a_chain_is_explained(everhold, tmp_path, text, reason, c
     ("arguments", "reason"),
     [
         (("quilts", "--rows", "0", "--epsilon", "1"), "rows is 0"),
-        (("quilts", "--rows", "1000000000", "--epsilon", "1"), "Pass at most 1,000,000"),
+        (("quilts", "--rows", "1000000000", "--epsilon", "1"), "Pass a whole number from 1 to 1,000,000"),
         (("quilts", "--rows", "10", "--epsilon", "0"), "epsilon is 0"),
         (("quilts", "--rows", "10", "--epsilon", "nan"), "epsilon is nan"),
         (("quilts", "--rows", "6000", "--epsilon", "1", "--format", "json"), "or --format csv"),
