@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from everhold.errors import EverholdError
 from everhold.ledger.schema import audit
 from everhold_server.authentication import SAFE
+from everhold_server.middleware import HttpMiddleware
 from everhold_server.tables import BatchedWork, stamp
 
 if TYPE_CHECKING:
@@ -118,17 +119,14 @@ class AuditLog:
         return [{**row, "facts": json.loads(row["facts"])} for row in rows]
 
 
-class AuditMiddleware:
+class AuditMiddleware(HttpMiddleware):
     """Middleware that writes the act of every unsafe request to the audit log before its response leaves."""
 
     def __init__(self, app: ASGIApp, log: AuditLog) -> None:
         self.app, self.log = app, log
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI request, and write its act to the log before the response starts."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         fault: EverholdError | None = None
 
         async def sending(message: Message) -> None:

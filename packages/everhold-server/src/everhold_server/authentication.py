@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
-from everhold_server.middleware import RateLimiter, client_of, too_many
+from everhold_server.middleware import HttpMiddleware, RateLimiter, client_of, too_many
 from everhold_server.problems import problem
 from everhold_server.sessions import Sessions, cookie_name, csrf_of
 from everhold_server.tables import BatchedWork
@@ -40,7 +40,7 @@ _MOST_OF_FORM = 2**20  # bytes that are read to find the field
 _MOST_OF_FIRST_PART = 2**12
 
 
-class AuthenticationMiddleware:
+class AuthenticationMiddleware(HttpMiddleware):
     """Middleware that sets the principal of each request, and refuses requests forged by other sites."""
 
     def __init__(self, app: ASGIApp, sessions: Sessions, failures: RateLimiter, settings: Settings) -> None:
@@ -50,11 +50,8 @@ class AuthenticationMiddleware:
             lambda texts: sessions.token_store.authenticate_all(texts)
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Authenticate an ASGI request by token, session or proxy, and pass it on or refuse it."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         state = scope.setdefault("state", {})
         state.update(principal=None, csrf=None)
         headers = Headers(scope=scope)

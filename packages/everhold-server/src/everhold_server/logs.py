@@ -22,7 +22,7 @@ from starlette.requests import Request
 
 from everhold.errors import EverholdError
 from everhold_server.authentication import SAFE
-from everhold_server.middleware import security_headers
+from everhold_server.middleware import HttpMiddleware, security_headers
 from everhold_server.problems import UNEXPECTED, place_of, problem, problem_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def route_of(scope: Scope) -> str:
     return prefix + str(path)
 
 
-class RequestLogMiddleware:
+class RequestLogMiddleware(HttpMiddleware):
     """Middleware that numbers and times requests, writes their lines, and answers uncaught errors with a fixed text.
 
     It adds the security headers to every response.
@@ -77,11 +77,8 @@ class RequestLogMiddleware:
         self.app, self.metrics, self.wait = app, metrics, settings.answers_wait_for
         self._headers = security_headers(settings)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on an ASGI request, and log its route, status and duration."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         seen = _Seen(scope, receive, send, self.wait, self._headers)
         with self.metrics.in_flight.track_inprogress():
             try:

@@ -12,6 +12,7 @@ import contextlib
 import ipaddress
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,21 @@ class HostMiddleware(TrustedHostMiddleware):
         await handle(scope, receive, send)
 
 
-class BodyLimitMiddleware:
+class HttpMiddleware(ABC):
+    """Base of middleware for HTTP requests. Other messages of ASGI pass unchanged."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an HTTP request, and pass on any other message."""
+        await (self.handle if scope["type"] == "http" else self.app)(scope, receive, send)
+
+    @abstractmethod
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an HTTP request."""
+
+
+class BodyLimitMiddleware(HttpMiddleware):
     """Middleware that refuses requests whose body is too large, too slow, or has contradictory lengths.
 
     Of an unknown sender little is taken, on any route: a body may be read before a route asks who sent it.
@@ -108,11 +123,8 @@ class BodyLimitMiddleware:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings = app, settings
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on an ASGI request whose body is read within limits of size and time."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         headers = Headers(scope=scope)
         in_parts = headers.get("content-type", "").lower().startswith("multipart/form-data")
         most = self.settings.most_bytes if in_parts else self.settings.most_bytes_in_memory
@@ -197,23 +209,20 @@ class _Body:
         return response
 
 
-class RateLimitMiddleware:
+class RateLimitMiddleware(HttpMiddleware):
     """Middleware that limits the requests for each token in a minute, and for each address without a token."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
         self._known, self._strangers = RateLimiter(settings.requests_a_minute), RateLimiter(settings.strangers_a_minute)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on an ASGI request, or refuse it if its token or address sends too many."""
-        if scope["type"] != "http" or scope["path"] in PROBES:
-            await self.app(scope, receive, send)
-            return
         principal = scope["state"].get("principal")
         buckets, name = (
             (self._strangers, client_of(scope)) if principal is None else (self._known, principal.limited_as)
         )
-        if not buckets.size:
+        if scope["path"] in PROBES or not buckets.size:
             await self.app(scope, receive, send)
             return
         wait = buckets.take(name)

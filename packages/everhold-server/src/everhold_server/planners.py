@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +18,7 @@ from everhold.errors import DependenceError, EverholdError, Unavailable
 from everhold_server.middleware import TooMany
 from everhold_server.plan_worker import CPU_SECONDS
 from everhold_server.principals import current_principal, kept
+from everhold_server.untrusted.worker import start_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,8 +37,6 @@ _LONGEST_KEPT = 10_000  # characters of a request
 _MOST_KEPT = 256
 _POLL = 0.05
 _WAIT = 5  # seconds until the next try
-_START = "from everhold_server.plan_worker import work; work()"
-_KEPT = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "LANG", "LC_ALL")  # of the environment, which may hold passwords
 
 
 class TooMuchWork(EverholdError):
@@ -75,12 +71,7 @@ class _Worker:
     """A worker process that computes plans, one at a time."""
 
     def __init__(self) -> None:
-        environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
-        environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, start_new_session=True, env=environment,
-        )  # fmt: skip
+        self._process = start_process("from everhold_server.plan_worker import work; work()")
 
     def answer(self, line: str) -> dict[str, Any] | None:
         """Return the plan for a request written as a line of JSON, or None if the process ended before."""
@@ -89,7 +80,7 @@ class _Worker:
         try:
             assert self._process.stdin is not None
             assert self._process.stdout is not None
-            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.write(f"{line}\n".encode())
             self._process.stdin.flush()
             said: dict[str, Any] | None = json.loads(self._process.stdout.readline() or "null")
         except (OSError, ValueError):

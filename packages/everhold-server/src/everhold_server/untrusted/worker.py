@@ -160,14 +160,19 @@ class _Readers:
             self._process = None
 
     def _started(self) -> tuple[subprocess.Popen[bytes], dict[int, Future[None]]]:
-        environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
-        environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
-        process, waiting = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        ), dict[int, Future[None]]()  # fmt: skip
+        process, waiting = start_process(_START), dict[int, Future[None]]()
         threading.Thread(target=_listen, args=(process, waiting), daemon=True).start()
         return process, waiting
+
+
+def start_process(code: str) -> subprocess.Popen[bytes]:
+    """Start a process that runs this Python code, with pipes, and without secrets of the environment."""
+    environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
+    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
 
 
 def _listen(process: subprocess.Popen[bytes], waiting: dict[int, Future[None]]) -> None:
