@@ -104,7 +104,7 @@ def add_operations(router: APIRouter, prefix: str) -> None:
                 tags=[operation.topic], route_class_override=OperationRoute,
                 operation_id=operation.verb, summary=summary.rstrip("."), description=description or summary,
                 status_code=operation.status,
-                dependencies=[Depends(check_parameters), *([Depends(one_more_sealing)] if files else [])],
+                dependencies=[Depends(contract.check_parameters), *([Depends(one_more_sealing)] if files else [])],
                 openapi_extra=_body(operation, model),
                 responses={operation.status: _response(operation), **_under_way(operation), **refused},
             )  # fmt: skip
