@@ -53,7 +53,7 @@ class Competitions(Experiment):
 
     name: ClassVar[str] = "leaderboard"
     title: ClassVar[str] = "A competition: fifty teams, twenty submissions each"
-    source: ClassVar[str] = "ours: docs/theory, silent studies and the gate"
+    source: ClassVar[str] = "Statements about silent studies and the gate of everhold"
     about: ClassVar[str] = (
         "Fifty teams of known quality submit predictions to a competition, again and again. A fifth of all labels are "
         "fair coins, on which every submission guesses anew. One of the better teams fits these coins to the feedback "

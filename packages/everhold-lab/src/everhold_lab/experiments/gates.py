@@ -44,7 +44,7 @@ class GatesExperiment(Experiment):
 
     name: ClassVar[str] = "gates"
     title: ClassVar[str] = "A gate: keep or revert"
-    source: ClassVar[str] = "ours: docs/theory, the gate"
+    source: ClassVar[str] = "Statements about the gate of everhold"
     about: ClassVar[str] = (
         "An agent changes a champion (the best version so far) a little, again and again, and a gate on sealed rows "
         "decides whether the changed version, the challenger, is promoted. Some labels are fair coins. Nearly all "
