@@ -48,7 +48,9 @@ class LadderAttack(Experiment):
 
     name: ClassVar[str] = "ladder-attack"
     title: ClassVar[str] = "Attacks on a leaderboard"
-    source: ClassVar[str] = "Blum and Hardt 2015 (The Ladder), figure of the boosting attack; the other boards are ours"
+    source: ClassVar[str] = (
+        "Blum and Hardt 2015 (The Ladder), figure of the boosting attack; the other boards are everhold's"
+    )
     about: ClassVar[str] = (
         "Three attackers submit random labellings to a leaderboard. Every label is a fair coin, so the true score of "
         "every submission is 1/2. The booster lets the labellings with a shown score above 1/2 vote. The hill climber "
