@@ -209,7 +209,7 @@ class Factor:
         if not variables or len(set(variables)) != len(variables) or table.ndim != len(variables):
             raise DependenceError(
                 f"A factor of the nodes {variables} has a table of {table.ndim} axes. Pass "
-                "one axis for each of at least one node, without a node twice."
+                "at least one node, each once, and a table with one axis for each."
             )
         if not table.size or not table.min() >= 0.0 or not 0.0 < table.max() < math.inf:
             raise DependenceError(

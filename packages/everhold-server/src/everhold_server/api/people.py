@@ -139,7 +139,7 @@ def revoke(identifier: TokenId, request: Request, principal: Steward, token_stor
     """Take a token back, and end its sessions, at once."""
     found = token_store.find(identifier)
     if found is None or not _is_within(found.holdouts, principal):
-        raise TokenNotFound(f"There is no token {brief(identifier)} for you. Send an id from GET /tokens.")
+        raise TokenNotFound(f"No token {brief(identifier)} is visible to you. Send an id from GET /tokens.")
     revoked = token_store.revoke(identifier)
     assert revoked is not None
     noted(request, "revoke a token", of=identifier)

@@ -120,7 +120,7 @@ def one_answer(
     holdout = holdouts.asked_by(name, principal)
     rows = [row for row in holdout.transcript().rows if row["sequence"] == sequence]
     if not rows:
-        raise AnswerNotFound(f"There is no answer {sequence} for you. Send a 'sequence' from GET .../answers.")
+        raise AnswerNotFound(f"No answer {sequence} is visible to you. Send a 'sequence' from GET .../answers.")
     return result(rows[0])
 
 

@@ -640,5 +640,5 @@ def find_head(connection: Connection, holdout: str, missing: type[EverholdError]
     """Return a holdout's head row without a check of its seal. Raise ``missing`` if the row does not exist."""
     row = connection.execute(_HEAD, {"holdout": holdout}).first()
     if row is None:
-        raise missing(f"No ledger has a holdout with the id {holdout!r}. Pass that of LedgerStore.record(name).")
+        raise missing(f"No ledger has a holdout with the id {holdout!r}. Pass the id of LedgerStore.record(name).")
     return row._asdict()
