@@ -279,7 +279,7 @@ def seal(
     with LedgerStore.open(storage_url(holdouts.storage), create=False) as store:
         untold = untold_matches(rows_folder(holdouts.storage), store.record(settings.name))
     # written whatever was found: the duration must not tell
-    log.insert_act("compare rows", request.state.request_id, principal, sealed=settings.name, same_rows=untold)
+    log.insert_act("compare rows", request.state.request_id, principal, sealed=settings.name, **(untold or {}))
 
 
 def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
@@ -352,7 +352,7 @@ def append_rows(
         with LedgerStore.open(storage_url(holdouts.storage), create=False) as store:
             untold = untold_matches(rows_folder(holdouts.storage), store.record(name), arrival=arrived.arrival)
         # written whatever was found: the duration must not tell
-        log.insert_act("compare rows", request.state.request_id, principal, sealed=name, same_rows=untold or [])
+        log.insert_act("compare rows", request.state.request_id, principal, sealed=name, **(untold or {}))
     return arrived
 
 

@@ -16,6 +16,7 @@ from everhold.sealing.storage import rows_folder
 HOLDOUTS = f"{API}/holdouts"
 PROBER = "steward:prober:probe:second"
 KNOWN, TRIED = 15, 40
+NONE: dict[str, list[str]] = {"same_rows": [], "open_rows": [], "sealed_training": []}
 LABEL = "late"
 
 
@@ -85,8 +86,7 @@ def test_full_stewards_find_matches_that_were_not_told_in_the_audit_log(http_cli
     assert prober.post(HOLDOUTS, **sealing("second", rows(7))).status_code == 201
     acts = [act for act in http_client(STEWARD).get(f"{API}/audit").json()["acts"] if act["act"] == "compare rows"]
     assert [act["facts"] for act in acts] == [
-        {"same_rows": [], "sealed": "second", "status": 200},
-        {"same_rows": ["study"], "sealed": "probe", "status": 200},
+        {**NONE, "sealed": "second", "status": 200}, {**NONE, "same_rows": ["study"], "sealed": "probe", "status": 200},
     ]  # fmt: skip
     seen = prober.get(f"{API}/audit").text
     assert "compare rows" not in seen
@@ -140,15 +140,22 @@ def test_sealings_of_a_token_are_limited(tmp_path):
 def test_what_was_not_told_is_kept_in_a_private_file(tmp_path):
     seal(tmp_path)
     wanted = {"mechanism": "gaussian", "queries": 20, "allow_vacuous": True}
-    for name, seed, found in (("probe", 0, ["study"]), ("second", 7, [])):
+    for name, seed, opened, found in (
+        ("third", 1, 8, {"open_rows": ["study"]}), ("second", 7, None, {}),
+        ("fourth", 9, 0, {"sealed_training": ["study"]}),
+        ("probe", 0, None, {"same_rows": ["study"], "open_rows": ["fourth"]}),
+    ):  # fmt: skip
+        training = None if opened is None else rows(opened)
         with (
-            sealing_for(Sealer("token", frozenset({"probe", "second"}))),
-            Holdout.create(tmp_path / "study.db", name, holdout=rows(seed), **settings_from(wanted)) as made,
+            sealing_for(Sealer("token", frozenset({name}))),
+            Holdout.create(
+                tmp_path / "study.db", name, holdout=rows(seed), training=training, **settings_from(wanted)
+            ) as made,
         ):
             record = made._executor.record
         kept = rows_folder(tmp_path / "study.db") / record.configuration["folder"] / COMPARED_FILE
         assert stat.S_IMODE(kept.stat().st_mode) == 0o400
-        assert untold_matches(kept.parent.parent, record) == found
+        assert untold_matches(kept.parent.parent, record) == {**NONE, **found}
         assert record.configuration["sealed_before"] == []
 
 

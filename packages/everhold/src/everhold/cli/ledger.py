@@ -335,6 +335,10 @@ def register(app: typer.Typer) -> None:
 _CHECKS = ["check", "holdout", "ok", "found"]
 _LEAST_SPACE = 2**30  # bytes
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_UNTOLD = {
+    "same_rows": "also sealed as", "open_rows": "sealed rows are training rows of",
+    "sealed_training": "training rows are sealed as",
+}  # fmt: skip
 
 _Storage = Annotated[
     str | None,
@@ -563,12 +567,13 @@ def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[
     wide = [path.name for path in (rows, folder, *folder.glob("*")) if path.exists() and path.stat().st_mode & _OTHERS]
     closed = f"open to others: {', '.join(wide)}. Close them with chmod go-rwx" if wide else "for their owner alone"
     yield _check("permissions", not wide, closed, name)
-    if (same := untold_matches(rows, record)) is not None:
+    if (untold := untold_matches(rows, record)) is not None:
+        said = [f"{_UNTOLD[of]} {', '.join(map(repr, names))}" for of, names in untold.items() if names]
         found = (
-            f"also sealed as {', '.join(map(repr, same))}, which the steward who sealed it was not told. Two budgets "
-            f"do not add up: decide which one counts, then remove {COMPARED_FILE} from its private folder"
+            f"{'; '.join(said)}, which the steward who sealed it was not told. Two budgets do not add up, and open "
+            f"rows prove nothing: decide which holdout counts, then remove {COMPARED_FILE} from its private folder"
         )
-        yield _check("rows sealed once", not same, found if same else "by comparison with all holdouts", name)
+        yield _check("rows sealed once", not said, found if said else "by comparison with all holdouts", name)
     result = verified(url, name, None)
     keyed = "seals" in result["checked"]
     yield _check("steward's key", keyed, "there, and the right one" if keyed else "missing or wrong: restore it", name)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from everhold.values.missing import MissingRule
 
 _LOCK_FILE = "append.lock"
-_NUMBERED = re.compile(r"(?:arrival|arrived-training|known|compared)-([0-9]{6})[-.]")
+_NUMBERED = re.compile(r"(?:arrival|arrived-training|known|compared|opened)-([0-9]{6})[-.]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Finds rows that are sealed twice, because two holdouts of the same rows would tell more than either promises.
+"""Finds rows that are sealed twice, or sealed in one holdout and open in another one.
+
+Two holdouts of the same rows would tell more than either promises, and whoever asks may see training rows.
 
 Whether rows are sealed already shows in a keyed picture of what a table holds, whatever its order and format. It is
 kept in the private folder of the rows. The key is the storage's, not the holdout's, so that pictures of one storage can
@@ -20,7 +22,7 @@ import math
 import secrets
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
@@ -32,7 +34,7 @@ from everhold.ledger.head_file import asked_by
 from everhold.sealing.configuration import DEALT, schema_from
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
 from everhold.sealing.intake.reading import reading_errors_hidden
-from everhold.sealing.sealed_files import note_in, sealed_note, write_note
+from everhold.sealing.sealed_files import note_in, rows_file, sealed_note, training_file, write_note
 from everhold.sealing.storage import HOLDOUT_FILE, is_folder_name
 from everhold.values.expressions import ColumnKind
 from everhold.values.expressions.tree import quoted
@@ -228,67 +230,113 @@ def as_value(name: str, kind: ColumnKind, *, precision: str = "FLOAT") -> str:
     return f"nullif(CASE WHEN ends_with({text}, '00:00:00') THEN left({text}, 10) ELSE {text} END, '')"
 
 
-def same_rows(
-    folder: Path, others: Sequence[HoldoutRecord], content: Callable[[str | None], Content], *, sealed_with: bytes,
-    first_key: str | None = None,
-) -> list[str]:  # fmt: skip
-    """Return the names of holdouts with the same rows, or most of them, and store a sketch of the rows.
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Names of the other holdouts of a storage that have new rows, or most of them.
 
-    On behalf of a limited steward the list has no holdouts that this steward may not see. Matches with them go to
-    `COMPARED_FILE`, which is written in any case.
+    Attributes:
+        same_rows: Those in which the new sealed rows are sealed.
+        open_rows: Those that have the new sealed rows as training rows, which are open to all who ask.
+        sealed_training: Those in which the new training rows are sealed.
+    """
+
+    same_rows: list[str]
+    open_rows: list[str]
+    sealed_training: list[str]
+
+    def check_open(self) -> None:
+        """Raise HoldoutRejected if rows would be both open and sealed."""
+        names = self.open_rows or self.sealed_training
+        listed = ", ".join(map(repr, names))
+        if self.open_rows:
+            raise HoldoutRejected(
+                f"The rows to seal, or most of them, are training rows in this storage, of {listed}, and training rows "
+                "are open to all who ask. Seal other rows.",
+                names=names,
+            )
+        if self.sealed_training:
+            raise HoldoutRejected(
+                f"The training rows, or most of them, are sealed in this storage, as {listed}, and training rows are "
+                "open to all who ask. Unseal that holdout first, or pass other training rows.",
+                names=names,
+            )
+
+
+def compare(
+    folder: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind], *,
+    sealed: Callable[[str | None], Content] | None, unsealed: Collection[str], sealed_with: bytes, arrival: int = 0,
+    first_key: str | None = None,
+) -> Matches:  # fmt: skip
+    """Compare new rows with those of all other holdouts of a storage, and store sketches of the new rows.
+
+    What is returned has no holdouts that a limited steward may not hear of. Matches with them go to `COMPARED_FILE`, or
+    the like of it for an arrival, which is written in any case.
 
     Args:
-        folder: Private folder of the rows that are being sealed.
-        others: All holdouts that the storage has.
-        content: From the key of a storage, or None for a new one, to the content of the rows.
-        sealed_with: `StewardKey.notes_key` of the holdout that is being created.
+        folder: Private folder of the rows, with the file of the new training rows if there are any.
+        others: All other holdouts that the storage has.
+        columns: Kind of each column.
+        sealed: From the key of a storage, or None for a new one, to the content of the new sealed rows. None if
+            training rows alone arrive.
+        unsealed: Names of the others that were unsealed, whose rows may be training rows.
+        sealed_with: `StewardKey.notes_key` of the holdout.
+        arrival: Number of the arrival; 0 for the rows of the creation.
         first_key: The key of a storage that has none yet; None for a new one.
     """
-    pictures = _pictures(folder, others)
-    known = {name: found[0] for name, found in pictures.items()}
-    keys: list[str | None] = [*{found.key for found in known.values()}]  # hardly ever more than one
-    mine = [content(key) for key in keys or [first_key]]
-    mine[0].save(folder, sealed_with=sealed_with)
-    same = [
-        name for name, found in pictures.items() if any(each.resembles(one) for each in mine for one in found)
-    ]  # fmt: skip
-    sealer = _SEALER.get()
-    if sealer is None:
-        return same
-    told = {
-        other.name
-        for other in others
-        if other.name in sealer.holdouts and other.name in known
-        and (mine[0].may_name(known[other.name]) or _sealed_with(folder.parent, other) == sealer.token)
-    }  # fmt: skip
-    _write_compared(folder, sealer, [name for name in same if name not in told], sealed_with=sealed_with)
-    return [name for name in same if name in told]
+    pictures, own = _pictures(folder, others), Content.load(folder) if arrival else None
+    known = [found[0].key for found in pictures.values()]
+    keys: list[str | None] = [*dict.fromkeys([*([own.key] if own else []), *known])]  # hardly ever more than one
+    mine = [] if sealed is None else [sealed(key) for key in keys or [first_key]]
+    if mine:
+        mine[0].save(folder, rows_file(folder, arrival).with_suffix(".json").name if arrival else CONTENT_FILE,
+                     sealed_with=sealed_with)  # fmt: skip
+    training, trained = training_file(folder, arrival), list[Content]()
+    if training.is_file():
+        trained = [Content.of(training, columns, key=key) for key in keys or [mine[0].key if mine else None]]
+        trained[0].save(folder, _note("opened", arrival), sealed_with=sealed_with)
+    opened = _opened(folder.parent, others) if mine else {}
+    found = Matches(
+        same_rows=_having(mine, pictures), open_rows=_having(mine, opened),
+        sealed_training=[name for name in _having(trained, pictures) if name not in unsealed],
+    )  # fmt: skip
+    if (sealer := _SEALER.get()) is None:
+        return found
+    same_token = {other.name for other in others if _sealed_with(folder.parent, other) == sealer.token}
+
+    def is_told(name: str, new: Sequence[Content], of: Mapping[str, list[Content]]) -> bool:
+        return name in sealer.holdouts and (name in same_token or new[0].may_name(of[name][0]))
+
+    told = Matches(
+        [name for name in found.same_rows if is_told(name, mine, pictures)],
+        [name for name in found.open_rows if is_told(name, mine, opened)],
+        [name for name in found.sealed_training if is_told(name, trained, pictures)],
+    )
+    untold = {of: [name for name in getattr(found, of) if name not in names] for of, names in asdict(told).items()}
+    document = {"token": sealer.token, **untold}
+    write_note(folder / _note("compared", arrival), json.dumps(document).encode(), key=sealed_with)
+    return told
 
 
-def sealed_in_training(
-    path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind], *, unsealed: Collection[str]
-) -> list[str]:  # fmt: skip
-    """Return the names of holdouts whose sealed rows, or most of them, are among new training rows, which are open.
+def _note(what: str, arrival: int) -> str:
+    """Return the name of a note about the rows of a creation or of an arrival."""
+    return f"{what}-{arrival:06}.json" if arrival else f"{what}.json"
 
-    A limited steward is told nothing of holdouts that this steward may not see.
 
-    Args:
-        path: File of the training rows, in the private folder of their holdout.
-        others: All other holdouts of the storage.
-        columns: Kind of each column.
-        unsealed: Names of the others that were unsealed, whose rows may be training rows.
-    """
-    pictures = {name: of for name, of in _pictures(path.parent, others).items() if name not in unsealed}
-    mine = [Content.of(path, columns, key=key) for key in {found[0].key for found in pictures.values()}]
-    same = [name for name, found in pictures.items() if any(each.resembles(one) for each in mine for one in found)]
-    sealer = _SEALER.get()
-    if sealer is None:
-        return same
-    own = {other.name for other in others if _sealed_with(path.parent.parent, other) == sealer.token}
-    return [
-        name for name in same
-        if name in sealer.holdouts and (name in own or mine[0].may_name(pictures[name][0]))
-    ]  # fmt: skip
+def _having(new: Sequence[Content], pictures: Mapping[str, Sequence[Content]]) -> list[str]:
+    """Return the names of the holdouts with a picture that resembles the new rows."""
+    return [name for name, found in pictures.items() if any(each.resembles(one) for each in new for one in found)]
+
+
+def _opened(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
+    """Return the sketches of the training rows of each holdout, of the creation and of all arrivals."""
+    pictures: dict[str, list[Content]] = {}
+    for other in others:
+        named = str(other.configuration.get("folder"))
+        if is_folder_name(named):
+            names = ["opened.json", *(path.name for path in sorted((parent / named).glob("opened-*.json")))]
+            if found := [each for name in names if (each := Content.load(parent / named, name)) is not None]:
+                pictures[other.name] = found
+    return pictures
 
 
 def check_may_match(folder: Path, rows: int) -> None:
@@ -306,34 +354,6 @@ def check_may_match(folder: Path, rows: int) -> None:
         f"{rows:,} rows are too few to append with a token that covers only some holdouts and did not create this one: "
         f"a refusal would tell whether guessed rows are sealed. Append at least {_LEAST_TOLD:,} rows."
     )
-
-
-def arrived_elsewhere(
-    folder: Path, path: Path, others: Sequence[HoldoutRecord], columns: Mapping[str, ColumnKind], *, sealed_with: bytes
-) -> list[str]:
-    """Return the names of other holdouts that have most of the arriving rows, and store a sketch of the rows.
-
-    A limited steward is told nothing of holdouts that this steward may not see.
-
-    Args:
-        folder: Private folder of the holdout to which rows are appended.
-        path: File of the rows in it.
-        others: All other holdouts that the storage has.
-        columns: Kind of each column.
-        sealed_with: `StewardKey.notes_key` of the holdout.
-    """
-    own = Content.load(folder)
-    mine = Content.of(path, columns, key=None if own is None else own.key)
-    mine.save(folder, path.with_suffix(".json").name, sealed_with=sealed_with)
-    sealer, same, untold = _SEALER.get(), list[str](), list[str]()
-    for name, found in _pictures(folder, others).items():
-        if any(mine.resembles(each) for each in found):
-            told = sealer is None or (name in sealer.holdouts and mine.may_name(found[0]))
-            (same if told else untold).append(name)
-    if sealer is not None:
-        name = path.with_suffix(".json").name.replace("arrival", "compared")
-        _write_compared(folder, sealer, untold, name, sealed_with=sealed_with)
-    return same
 
 
 def _pictures(own: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
@@ -373,17 +393,6 @@ def _arrived(folder: Path) -> list[Content]:
     return [each for each in found if each is not None]
 
 
-def _write_compared(
-    folder: Path, sealer: Sealer, untold: list[str], name: str = COMPARED_FILE, *, sealed_with: bytes
-) -> None:
-    """Write a note of the matching holdouts that a limited steward was not told about.
-
-    The note names the public part of the steward's token.
-    """
-    told = {"token": sealer.token, "same_rows": untold}
-    write_note(folder / name, json.dumps(told).encode(), key=sealed_with)
-
-
 def _compared(folder: Path, name: str = COMPARED_FILE) -> dict[str, Any]:
     """Return the content of a file such as `COMPARED_FILE`, empty if it is missing or unreadable."""
     try:
@@ -399,8 +408,8 @@ def _sealed_with(parent: Path, other: HoldoutRecord) -> str | None:
     return _compared(parent / named).get("token") if is_folder_name(named) else None
 
 
-def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> list[str] | None:
-    """Return the holdouts with the same rows that were not named to the limited steward who sealed the rows.
+def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> dict[str, list[str]] | None:
+    """Return the matches that were not named to the limited steward who sealed rows, as `Matches` names them.
 
     Args:
         rows: Folder with the rows of all holdouts of the storage.
@@ -408,12 +417,11 @@ def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> li
         arrival: Number of an arrival, for its rows.
 
     Returns:
-        Their names, for stewards of the whole storage alone; None if no limited steward sealed it.
+        Names of holdouts, for stewards of the whole storage alone; None if no limited steward sealed it.
     """
     named = str(record.configuration.get("folder"))
-    name = f"compared-{arrival:06}.json" if arrival else COMPARED_FILE
-    found = _compared(rows / named, name) if is_folder_name(named) else {}
-    return [str(name) for name in found.get("same_rows", [])] if found else None
+    found = _compared(rows / named, _note("compared", arrival)) if is_folder_name(named) else {}
+    return {each.name: [str(name) for name in found.get(each.name, [])] for each in fields(Matches)} if found else None
 
 
 def _content(parent: Path, other: HoldoutRecord) -> Content | None:
@@ -439,15 +447,6 @@ def sealed_already(names: Sequence[str], others: Sequence[HoldoutRecord]) -> Hol
     return HoldoutRejected(
         f"These rows, or most of them, are already sealed {where}. {instead}, or seal other rows. If no query to one "
         "will be chosen with answers from the other, pass allow_resealing=True (--allow-resealing).",
-        names=list(names),
-    )
-
-
-def sealed_elsewhere(names: Sequence[str]) -> HoldoutRejected:
-    """Return the error for training rows that are sealed in other holdouts."""
-    return HoldoutRejected(
-        f"The training rows, or most of them, are sealed in this storage, as {', '.join(map(repr, names))}, and "
-        "training rows are open to all who ask. Unseal that holdout first, or pass other training rows.",
         names=list(names),
     )
 

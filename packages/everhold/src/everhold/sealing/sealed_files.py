@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_NOTES = re.compile(r"(?:content|study|parts|open-cases|(?:compared|arrival)(?:-[0-9]{6})?)\.json|known-.*")
+_NOTES = re.compile(r"(?:content|study|parts|open-cases|(?:compared|opened|arrival)(?:-[0-9]{6})?)\.json|known-.*")
 _SEAL = 65  # bytes: a line of 64 hexadecimal digits
 
 

@@ -109,6 +109,27 @@ def test_sealed_rows_are_no_training_rows_of_another_holdout_until_they_are_unse
         second.append(arriving, training=one)
 
 
+def test_training_rows_of_a_holdout_are_not_sealed_in_another_because_they_are_open(tmp_path):
+    one, two, three = with_all_kinds(), with_all_kinds(seed=1), with_all_kinds(seed=2)
+    planned = {"mechanism": "guess_and_check", "queries": 10, "label": "late"}
+
+    def made(name, holdout, **terms):
+        return Holdout.create(tmp_path / "study.db", name, holdout=holdout, **settings_from({**planned, **terms}))
+
+    with made("first", one, training=two, grows=True) as first:
+        first.append(training=three)
+    before = files(tmp_path)
+    for again in (two, shuffled(two), three):
+        for terms in ({"training": with_all_kinds(seed=4)}, {"allow_resealing": True, "mechanism": "gaussian"}):
+            with pytest.raises(HoldoutRejected, match=r"are training rows in this storage, of 'first'"):
+                made("second", again, **terms)
+    assert files(tmp_path) == before
+    with made("second", with_all_kinds(seed=5), training=two, grows=True) as second:
+        with pytest.raises(HoldoutRejected, match=r"are training rows in this storage, of 'first'"):
+            second.append(three)
+        second.append(with_all_kinds(seed=6), training=three)
+
+
 def test_whoever_says_again_may_and_certificates_say_so(tmp_path):
     create(tmp_path, mechanism=NOISE).close()
     for name, training in (("second", True), ("third", None)):

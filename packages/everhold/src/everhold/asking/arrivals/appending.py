@@ -33,9 +33,9 @@ from everhold.sealing.configuration import (
     usable_columns,
 )
 from everhold.sealing.intake.checks import warn_of_missing
-from everhold.sealing.resealing import arrived_elsewhere, sealed_elsewhere, sealed_in_training
+from everhold.sealing.resealing import Content, compare
 from everhold.sealing.rows.row_store import latest_until
-from everhold.sealing.sealed_files import rows_file, training_file
+from everhold.sealing.sealed_files import rows_file
 from everhold.values.missing import REFUSE, MissingRule, missing_rules
 
 if TYPE_CHECKING:
@@ -306,21 +306,18 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
     """Check that the rows, sealed or open, are not sealed in another holdout of the storage."""
     first, store = growth.first, growth.first.store
     others = [each for each in store.records() if each.name != first.record.name]
-    if files.training_rows:
-        training, columns = training_file(folder, number), first.schema.columns
-        unsealed = {each.name for each in others if store.head(each.id).accounts.closed}
-        if opened := sealed_in_training(training, others, columns, unsealed=unsealed):
-            raise sealed_elsewhere(opened)
-    if not files.rows:
-        return
-    same = arrived_elsewhere(
-        folder, rows_file(folder, number), others, first.schema.columns, sealed_with=first.key.notes_key
-    )
-    if same:
+    path, columns = rows_file(folder, number), first.schema.columns
+    found = compare(
+        folder, others, columns, sealed=(lambda key: Content.of(path, columns, key=key)) if files.rows else None,
+        unsealed={each.name for each in others if store.head(each.id).accounts.closed},
+        sealed_with=first.key.notes_key, arrival=number,
+    )  # fmt: skip
+    found.check_open()
+    if found.same_rows:
         raise HoldoutRejected(
             "These rows, or most of them, are already sealed in this storage, as "
-            f"{', '.join(map(repr, same))}. Append rows that no query has been about.",
-            names=same,
+            f"{', '.join(map(repr, found.same_rows))}. Append rows that no query has been about.",
+            names=found.same_rows,
         )
 
 

@@ -16,7 +16,7 @@ from everhold.sealing.configuration import Categories, SealedFiles, make_configu
 from everhold.sealing.intake import checks, duckdb_files
 from everhold.sealing.intake.reading import RowSource, check_size, read_together, reading_errors_hidden, write_rows
 from everhold.sealing.intake.structure import FileStructure
-from everhold.sealing.resealing import Content, same_rows, sealed_already, sealed_elsewhere, sealed_in_training
+from everhold.sealing.resealing import Content, compare, sealed_already
 from everhold.sealing.rows.embedded import fingerprint
 from everhold.sealing.rows.row_store import SealedRows, is_table
 from everhold.sealing.splits import check_equal_rows
@@ -111,13 +111,14 @@ def seal(
         configuration = make_configuration(folder, sealed, mechanism, key, request, whole_groups=whole, lacking=lacking)
         made = Sealed(mechanism, key, configuration, apart, whole, lacking[1])
         check(made)
-        same = same_rows(folder, others, rows.content, sealed_with=key.notes_key, first_key=request.content_key)
-        if same and not allow_resealing:
-            raise sealed_already(same, others)
-        training = folder / TRAINING_FILE
-        if training.is_file() and (opened := sealed_in_training(training, others, sealed.columns, unsealed=unsealed)):
-            raise sealed_elsewhere(opened)
-        configuration["sealed_before"] = same
+        found = compare(
+            folder, others, sealed.columns, sealed=rows.content, unsealed=unsealed, sealed_with=key.notes_key,
+            first_key=request.content_key,
+        )  # fmt: skip
+        if found.same_rows and not allow_resealing:
+            raise sealed_already(found.same_rows, others)
+        found.check_open()
+        configuration["sealed_before"] = found.same_rows
         rows.check_still()
         checks.warn_of_missing([name for name, rule in rules_of(configuration).items() if rule == REFUSE])
     return made
