@@ -277,9 +277,9 @@ def seal(
     if sealer is None:
         return
     with LedgerStore.open(storage_url(holdouts.storage), create=False) as store:
-        untold = untold_matches(rows_folder(holdouts.storage), store.record(settings.name))
+        untold: dict[str, Any] = untold_matches(rows_folder(holdouts.storage), store.record(settings.name)) or {}
     # written whatever was found: the duration must not tell
-    log.insert_act("compare rows", request.state.request_id, principal, sealed=settings.name, **(untold or {}))
+    log.insert_act("compare rows", request.state.request_id, principal, sealed=settings.name, **untold)
 
 
 def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
@@ -350,9 +350,10 @@ def append_rows(
         log.insert_now(request.scope, appending.status)
     if sealer is not None:
         with LedgerStore.open(storage_url(holdouts.storage), create=False) as store:
-            untold = untold_matches(rows_folder(holdouts.storage), store.record(name), arrival=arrived.arrival)
+            found = untold_matches(rows_folder(holdouts.storage), store.record(name), arrival=arrived.arrival)
+        untold: dict[str, Any] = found or {}
         # written whatever was found: the duration must not tell
-        log.insert_act("compare rows", request.state.request_id, principal, sealed=name, **(untold or {}))
+        log.insert_act("compare rows", request.state.request_id, principal, sealed=name, **untold)
     return arrived
 
 
