@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -160,10 +160,6 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         """Store of the files with results."""
         executor = self.executor
         return ResultStore.of(self.folder, holdout=executor.record.id, seal_key=executor.key.seal_key)
-
-    def over(self, executor: QueryExecutor) -> Self:
-        """Return the same evidence with another executor."""
-        return replace(self, executor=executor)
 
     @property
     def size(self) -> str:

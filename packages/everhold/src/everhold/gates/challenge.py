@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -393,9 +393,9 @@ class Evidence(ABC, Generic[Handed]):
             promoted=bool(gate.promotions), repeated=True,
         )  # fmt: skip
 
-    @abstractmethod
     def over(self, executor: QueryExecutor) -> Self:
         """Return the same evidence with another executor, such as an executor for rows that have arrived."""
+        return replace(self, executor=executor)
 
     @property
     def size(self) -> str:

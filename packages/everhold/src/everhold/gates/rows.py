@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,10 +74,6 @@ class RowEvidence(challenge.Evidence[RowVersion]):
     def champions(self) -> ModelStore:
         """Store of the champions that have values for all rows."""
         return model_store_of(self.executor, self.folder)
-
-    def over(self, executor: QueryExecutor) -> Self:
-        """Return the same evidence with another executor."""
-        return replace(self, executor=executor)
 
     def discard(self) -> None:
         """Remove the files written for challengers that were not promoted."""

@@ -62,11 +62,6 @@ class SeenArms:
         return (1.0 + means[0] - means[1]) / 2.0
 
     @property
-    def ratio(self) -> float:
-        """The score. Parts of a score have it under this name, whatever they are."""
-        return self.score
-
-    @property
     def swapped(self) -> SeenArms:
         """The same units with the two arms exchanged."""
         return replace(self, treated=self.control, control=self.treated)

@@ -49,6 +49,8 @@ class Bets(Procedure):
     guess: float | None = field(default=None, kw_only=True)
     fixed_stakes: bool = field(default=False, kw_only=True)
 
+    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
+
     @property
     @abstractmethod
     def prediction(self) -> Prediction:
@@ -162,7 +164,6 @@ class Betting(Bets):
     name: ClassVar[str] = "hedged_betting"
     title: ClassVar[str] = "betting with stakes that are fixed before the look"
     needs: ClassVar[Needs] = "cells"
-    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
 
     def _units(self, seen: Cells) -> Units:
         return _edges(seen)
@@ -235,7 +236,6 @@ class GroupBetting(OfGroups):
     name: ClassVar[str] = "hedged_group_betting"
     title: ClassVar[str] = "betting on sums of groups with stakes that are fixed before the look"
     needs: ClassVar[Needs] = "groups"
-    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
 
     @classmethod
     def planned(
@@ -283,6 +283,7 @@ class _RatioBets(Bets):
     """Bets on pairs of row values that were rounded down. Either end holds for the true values, whatever they were."""
 
     of_all_rows: ClassVar[bool] = False  # of however few are in the denominator
+    why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
 
     @property
     def _largest(self) -> float:
@@ -314,7 +315,6 @@ class RatioBetting(_RatioBets):
     name: ClassVar[str] = "hedged_ratio_betting"
     title: ClassVar[str] = "betting on a ratio of two sums"
     needs: ClassVar[Needs] = "pairs"
-    why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
 
     @cached_property
     def prediction(self) -> Prediction:
@@ -350,7 +350,6 @@ class GroupRatioBetting(OfGroups, _RatioBets):
     name: ClassVar[str] = "hedged_group_ratio_betting"
     title: ClassVar[str] = "betting on a ratio of two sums over groups"
     needs: ClassVar[Needs] = "group_pairs"
-    why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
 
     @cached_property
     def prediction(self) -> Prediction:

@@ -99,7 +99,7 @@ class Units:
         return min(float(np.sum(self.counts * self.values)) / total, 1.0) if total > 0.0 else math.nan
 
     @property
-    def ratio(self) -> float:
+    def score(self) -> float:
         """Sum of the values divided by the sum of the sizes, even if above 1, or 0 without units."""
         below = float(self.counts @ self.sizes)
         return float(self.counts @ self.values) / below if below > 0.0 else 0.0

@@ -102,7 +102,6 @@ class PartBets(Bets):
     name: ClassVar[str] = "part"
     title: ClassVar[str] = "betting"
     needs: ClassVar[Needs] = "statistic"
-    why: ClassVar[str] = "a fair bet against the true value gains that much with this probability at most"
 
     @cached_property
     def prediction(self) -> Prediction:
@@ -282,7 +281,7 @@ class Composite(OfScore):
     @cached_property
     def _error(self) -> float:
         """The standard error by the delta method, with independent errors of the parts."""
-        means = np.array([part.ratio for part in self.planned.parts])
+        means = np.array([part.score for part in self.planned.parts])
         moves = []
         for place, part in enumerate(self.parts):
             reach = np.zeros(len(means))

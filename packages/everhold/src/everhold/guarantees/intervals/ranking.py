@@ -21,7 +21,7 @@ from everhold.guarantees.intervals.base import Needs
 from everhold.guarantees.intervals.betting import Bets, Prediction
 from everhold.guarantees.intervals.joint import Units
 from everhold.guarantees.intervals.means import ClopperPearson
-from everhold.guarantees.intervals.parts import units_of
+from everhold.guarantees.intervals.parts import PartBets, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +52,6 @@ class SeenScores:
     units: NDArray[np.float64] = field(repr=False)
     share: float = field(repr=False)
     failing: tuple[float, ...] = field(default=(0.0, 0.0), repr=False)
-
-    @property
-    def ratio(self) -> float:
-        """The sealed value over all pairs of rows, under the name that `Composite` reads."""
-        return self.score
 
 
 def block_averages(
@@ -363,11 +358,6 @@ class SeenBlocks:
         """AUC of all pairs of rows of different groups, or 1/2 if there are no such pairs."""
         return self.units.mean if self.units.total > 0.0 else 0.5
 
-    @property
-    def ratio(self) -> float:
-        """The sealed value over all pairs of rows, under the name that `Composite` reads."""
-        return self.score
-
 
 def blocks_of_four(count: int) -> NDArray[np.int64]:
     """Return blocks of at most four numbers below ``count``, with any two numbers in exactly one block.
@@ -480,22 +470,18 @@ def _corners(sizes: NDArray[np.float64], values: NDArray[np.float64], counts: ND
 
 
 @dataclass(frozen=True, eq=False)
-class GroupBlockBetting(Bets):
+class GroupBlockBetting(PartBets):
     """Bets on blocks of four groups of rows, for the AUC of one model or the difference of two (Statement A6).
 
     Attributes:
         planned: Public units that show how far blocks spread.
-        scale: Sealed units for each planned one.
         scattered: Expected distance of an honest guess from the sealed value.
     """
 
-    planned: Units
-    scale: float
     scattered: float
 
     name: ClassVar[str] = "hedged_group_block_betting"
     title: ClassVar[str] = "betting on blocks of four groups"
-    needs: ClassVar[Needs] = "statistic"
     of_all_rows: ClassVar[bool] = False
     why: ClassVar[str] = (
         "any two groups are in exactly one block, and a bet against the true value, in which blocks that share a group "
@@ -521,12 +507,7 @@ class GroupBlockBetting(Bets):
         scale = sealed / planned
         return cls(seen.units, scale, max(seen.error, _LEAST_ERROR) * math.sqrt(1.0 + 1.0 / scale), guess=guess)
 
-    @cached_property
-    def prediction(self) -> Prediction:
-        """Prediction of the sealed blocks' spread from the planned units."""
-        return Prediction.of(self.planned, scale=self.scale)
-
-    def _units(self, seen: SeenBlocks) -> Units:
+    def _units(self, seen: SeenBlocks) -> Units:  # type: ignore[override]
         return seen.units
 
     def standard_error(self, guess: float) -> float:

@@ -263,7 +263,7 @@ class RatesMeasure(PartsMeasure):
             kinds, found = np.unique(sums, axis=1, return_counts=True)
             arms = [Units(kinds[place + 1], kinds[place], found.astype(np.float64), largest) for place in (0, 2)]
             own, other = (
-                units.ratio if units.total > 0.0 else part.empty for units, part in zip(arms, both, strict=True)
+                units.score if units.total > 0.0 else part.empty for units, part in zip(arms, both, strict=True)
             )
             apart.append((1.0 + own - other) / 2.0)
             seen.append(SeenArms(arms[0], arms[1], losses=losses))

@@ -204,8 +204,9 @@ class ChoicePlan(results.OneEntry[Choice]):
         rounding = self.mechanism.rounding
         low, high = results.ends_of(procedures, bound, levels.upper, rounding=rounding)
         top = largest_upper(1.0 - low if self._turned else high)
-        some = results.SealedValues(bound.totals[chosen], bound.means[chosen], [bound.seen[one] for one in chosen])
-        low, high = results.ends_of([procedures[one] for one in chosen], some, levels.lower, rounding=rounding)
+        low, high = results.ends_of(
+            [procedures[one] for one in chosen], bound.some(chosen), levels.lower, rounding=rounding
+        )
         lowers = 1.0 - high if self._turned else low
         least, label = float(np.min(lowers)), order_nats(chosen, self._goodness)
         around = self._around(chosen[0], levels)

@@ -222,9 +222,7 @@ class QuantilePlan(results.OneEntry[Quantile]):
         last = len(self.edges)
 
         def ends(place: int) -> tuple[float, float]:
-            values = seen.values
-            one = results.SealedValues(values.totals[[place]], values.means[[place]], [values.seen[place]])
-            low, high = results.ends_of([procedure], one, nats, rounding=self.mechanism.rounding)
+            low, high = results.ends_of([procedure], seen.values.some([place]), nats, rounding=self.mechanism.rounding)
             return float(low[0]), float(high[0])
 
         # tests are monotone in the edge, because one procedure with fixed stakes makes all of them

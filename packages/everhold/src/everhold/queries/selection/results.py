@@ -492,6 +492,10 @@ class SealedValues:
     def __repr__(self) -> str:
         return f"SealedValues({len(self.means)} queries)"
 
+    def some(self, places: Sequence[int]) -> SealedValues:
+        """Return the values of the queries at these positions."""
+        return SealedValues(self.totals[places], self.means[places], [self.seen[place] for place in places])
+
 
 def evaluate_sealed(
     prepared: Sequence[Prepared], sealed: StoredRows, schema: Schema, mechanism: PublicLevels

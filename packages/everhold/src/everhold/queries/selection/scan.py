@@ -268,9 +268,8 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
         low, high = np.empty(len(nats)), np.empty(len(nats))
         for level in np.unique(nats).tolist():
             some = np.flatnonzero(nats == level).tolist()
-            here = results.SealedValues(seen.totals[some], seen.means[some], [seen.seen[one] for one in some])
             low[some], high[some] = results.ends_of(
-                [procedures[one] for one in some], here, level, rounding=self.mechanism.rounding
+                [procedures[one] for one in some], seen.some(some), level, rounding=self.mechanism.rounding
             )
         return self.compared.turned(low, high)
 
