@@ -116,12 +116,9 @@ class Diagnosis(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the diagnosis as plain data, as ``everhold diagnose --format json`` prints it."""
+        named = ("rows", "training_rows", "label", "mechanism", "radius")
         return {
-            "rows": self.rows,
-            "training_rows": self.training_rows,
-            "label": self.label,
-            "mechanism": self.mechanism,
-            "radius": self.radius,
+            **{name: getattr(self, name) for name in named},
             "declared": self.declared.kind,
             "promised": self.promised,
             "findings": [
@@ -136,22 +133,11 @@ class Diagnosis(Display):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the findings as table rows: one dictionary for each column."""
+        renamed = {"alike_in": "outcome", "error": "standard_error"}
+        names = ("column", "role", "alike_in", "correlation", "error", "clear", "assumed_independent", "groups",
+                 "design_effect", "effective_rows", "radius", "estimate")  # fmt: skip
         return [
-            {
-                "column": found.column,
-                "role": found.role,
-                "alike_in": found.outcome,
-                "correlation": found.correlation,
-                "error": found.standard_error,
-                "clear": found.clear,
-                "assumed_independent": found.assumed_independent,
-                "groups": found.groups,
-                "design_effect": found.design_effect,
-                "effective_rows": found.effective_rows,
-                "radius": found.radius,
-                "estimate": found.estimate,
-                "suggestion": found.suggestion(),
-            }
+            {**{name: getattr(found, renamed.get(name, name)) for name in names}, "suggestion": found.suggestion()}
             for found in self.findings
         ]
 

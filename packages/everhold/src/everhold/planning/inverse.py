@@ -206,13 +206,10 @@ def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:
 
 def _session(request: PlanRequest) -> _Session:
     """Return the settings of a request as keyword arguments of published bounds."""
-    slack = max(request.slack, LEAST_SLACK)  # no other statement minds so little
     return {
-        "queries": request.queries,
-        "surprises": request.surprises,
-        "confidence": request.confidence,
-        "slack": slack,
-    }
+        "queries": request.queries, "surprises": request.surprises, "confidence": request.confidence,
+        "slack": max(request.slack, LEAST_SLACK),  # no other statement minds so little
+    }  # fmt: skip
 
 
 def reaches(needed: dict[str, int | None], radius: float) -> None:

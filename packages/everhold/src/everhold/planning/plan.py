@@ -175,30 +175,14 @@ class Plan(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data, as ``everhold plan --format json`` prints it."""
+        tables = {"ways": self.ways, "widths": self.widths, "steps": self.steps}
+        named = ("mechanism", "statement", "radius", "expected", "parameters")
         return {
-            "rows": self.rows,
-            "queries": self.queries,
-            "surprises": self.surprises,
-            "confidence": self.confidence,
-            "slack": self.slack,
-            "lines": [
-                {
-                    "mechanism": line.mechanism,
-                    "statement": line.statement,
-                    "radius": line.radius,
-                    "expected": line.expected,
-                    "parameters": line.parameters,
-                    **self._asked(line),
-                }
-                for line in self.lines
-            ],
+            **{name: getattr(self, name) for name in ("rows", "queries", "surprises", "confidence", "slack")},
+            "lines": [{**{name: getattr(line, name) for name in named}, **self._asked(line)} for line in self.lines],
             "published": [{"statement": line.statement, **self._asked(line)} for line in self.published],
-            "at": self.at,
-            "training_rows": self.training_rows,
-            "alike": self.alike,
-            "ways": None if self.ways is None else self.ways.to_dict(),
-            "widths": None if self.widths is None else self.widths.to_dict(),
-            "steps": None if self.steps is None else self.steps.to_dict(),
+            **{name: getattr(self, name) for name in ("at", "training_rows", "alike")},
+            **{name: None if table is None else table.to_dict() for name, table in tables.items()},
         }
 
     def _asked(self, line: PlanLine | PublishedLine) -> dict[str, Any]:

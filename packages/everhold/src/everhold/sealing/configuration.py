@@ -237,13 +237,10 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
             "The ledger does not record whether the features are sealed or public. Run "
             "'everhold ledger verify' and restore a backup."
         )
+    named = ("rows", "training_rows", "label", "label_kind", "row_id")
     return Schema(
-        rows=configuration["rows"],
-        training_rows=configuration["training_rows"],
+        **{name: configuration[name] for name in named},
         columns={name: ColumnKind(kind) for name, kind in configuration["columns"]},
-        label=configuration["label"],
-        label_kind=configuration["label_kind"],
-        row_id=configuration["row_id"],
         features_public=configuration["features"] == PUBLIC,
         classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
         categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},
@@ -337,11 +334,8 @@ def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:
     mechanism = configuration["mechanism"]
     return {
         "name": record.name,
-        "rows": configuration["rows"],
-        "training_rows": configuration["training_rows"],
-        "mechanism": mechanism["mechanism"],
-        "queries": mechanism["queries"],
-        "confidence": mechanism["confidence"],
+        **{name: configuration[name] for name in ("rows", "training_rows")},
+        **{name: mechanism[name] for name in ("mechanism", "queries", "confidence")},
         "asked": head.asked,
         "charged": head.charged,
         "created": record.created,
