@@ -745,6 +745,22 @@ MUTATIONS = [
     ),
     Mutation(
         "S17",
+        "a stored verdict is told about its own results alone",
+        "everhold/gates/cases.py",
+        "if stored is not None and stored.description.get(RESULTS) != repeated.described[RESULTS]:",
+        "if False:",
+        ("everhold/integration/asking/test_checked_merges.py",),
+    ),
+    Mutation(
+        "S17",
+        "the verdict of a champion is told about its own results alone",
+        "everhold/gates/cases.py",
+        "if not np.array_equal(given, known, equal_nan=True):",
+        "if False:",
+        ("everhold/integration/asking/test_case_gate.py",),
+    ),
+    Mutation(
+        "S17",
         "regressions share the level",
         "everhold/gates/checks.py",
         "level = nats + extra + math.log(len(claims))",

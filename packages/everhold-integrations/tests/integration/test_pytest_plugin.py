@@ -152,11 +152,13 @@ def test_a_fault_of_the_storage_is_told_before_tests_run(session, tmp_path):
     assert "sealed already" in session.output
 
 
-def test_a_version_named_again_has_its_stored_verdict(session):
+def test_a_version_named_again_has_its_stored_verdict_on_the_same_results_alone(session):
     session("--everhold-seal=main")
     session("--everhold-gate=main", "--everhold-challenger=commit", right=10)
-    assert session("--everhold-gate=main", "--everhold-challenger=commit", right=40) == 1
-    assert "stored verdict of commit, without reading these results: kept" in session.output
+    assert session("--everhold-gate=main", "--everhold-challenger=commit", right=10) == 1
+    assert "stored verdict of commit: kept" in session.output
+    assert session("--everhold-gate=main", "--everhold-challenger=commit", right=40) == 2
+    assert "'commit' has a verdict (kept), which is about other results" in session.output
 
 
 def test_runs_are_repeated(session, tmp_path):

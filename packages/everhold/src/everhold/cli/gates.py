@@ -386,7 +386,7 @@ class VersionOptions:
     """The challenger with its files, and the file for the verdict."""
 
     challenger: Annotated[
-        str | None, "Its name, such as a commit: named again, it has its stored verdict, and costs nothing."
+        str | None, "Its name, such as a commit: the same results again have their stored verdict, others are refused."
     ] = None
     champion_results: Annotated[Path | None, "New results of the champion, where makers may know the stored ones."] = (
         None

@@ -1,8 +1,8 @@
 """Evidence of cases: a version reports results, and is promoted if all guards and one of its successes are proved.
 
 Rows are cases, each with an id. The results of champion and baseline lie beside the sealed rows; those of a challenger
-come with the challenge. The same name, such as a commit, gets the same verdict again. No number of a claim is told
-before the study is unsealed. Unsealing tells the gain in the first success.
+come with the challenge. The same name, such as a commit, gets the same verdict on the same results again. No number of
+a claim is told before the study is unsealed. Unsealing tells the gain in the first success.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from everhold.arguments import brief
 from everhold.asking.session import growth_of
 from everhold.errors import QueryRejected
 from everhold.gates import challenge
-from everhold.gates.challenge import Challenge, Version
+from everhold.gates.challenge import Challenge, Verdict, Version
 from everhold.gates.records import GateAccount, Gates, OpenChallenges, Opened, ResultStore, baseline_file, result_names
 from everhold.gates.results import CaseSuite, cases_and_runs, runs_by_case, warn_of_copies
 from everhold.gates.steps import ChallengeWorth, worth_asking
 from everhold.gates.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.ledger import Head, Outcome
-from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED
+from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED, told_as
 from everhold.queries.query import Pricing, digest
 from everhold.sealing.sealed_files import sealed_note, write_note
 from everhold.values.units import GAIN_WIDTH
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 OPEN_FILE = "open-cases.json"
 """Note beside the sealed rows: the open cases, and results of champions and of named versions on them."""
+
+RESULTS = "results"
+"""Field of the description of a verdict: keyed digest of the results that it is about."""
 
 _REMEMBERED = 20  # versions that are no champions
 
@@ -129,6 +132,14 @@ class CaseVersion(Version):
 
     results: NDArray[np.float64] = field(repr=False)
     rerun: Both | None = field(repr=False)
+
+
+def _other_results(version: Version, verdict: str) -> QueryRejected:
+    """Return the error for results of a version that already has a verdict on other results."""
+    return QueryRejected(
+        f"The version {version.name!r} has a verdict ({verdict}), which is about other results than these. Pass those "
+        "results to get the stored verdict, or give these results another name."
+    )
 
 
 @dataclass(frozen=True)
@@ -231,6 +242,34 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         keep = partial(self.keep, version.digest, version.results)
         return self.claimed(gate, version, paired.proves, keep, unsealed=paired.unsealed)
 
+    def told_of(self, version: CaseVersion) -> dict[str, Any]:
+        """Return what the ledger's entry of a verdict has about results: a keyed digest of them."""
+        given = [version.results, *(version.rerun or ())]
+        return {RESULTS: self.store.digest_of(np.concatenate([each.ravel() for each in given]))}
+
+    def check_results(self, repeated: Challenge) -> None:
+        """Check that the stored verdict of a repeated challenge is about the same results.
+
+        Raises:
+            QueryRejected: If it is about other results. Nothing was charged.
+        """
+        stored = self.executor.ledger.find(repeated.query)
+        if stored is not None and stored.description.get(RESULTS) != repeated.described[RESULTS]:
+            raise _other_results(repeated.version, told_as(stored.answer))
+
+    def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
+        """Return the stored verdict on the present champion, after a check that its results are the stored ones.
+
+        Raises:
+            QueryRejected: If they are other results. Nothing was charged.
+        """
+        known = self.stored(gate)[0]
+        if isinstance(champion, CaseVersion):
+            given = np.where(np.isnan(known), known, champion.results)  # of later cases it may have none
+            if not np.array_equal(given, known, equal_nan=True):
+                raise _other_results(champion, PROMOTED if gate.promotions else "the first champion")
+        return super().verdict_of_champion(gate, champion)
+
     def claimed(
         self, gate: GateAccount, version: Version, proves: Callable[[float], bool], keep: Callable[[], None],
         opened: Opened | None = None, **more: Any,
@@ -245,6 +284,8 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         described: dict[str, Any] = {} if first is None or first.width == 1.0 else {GAIN_WIDTH: first.width}
         if opened is not None:
             described[OPENED] = opened.entry
+        if isinstance(version, CaseVersion):
+            described |= self.told_of(version)
         return ClaimChallenge(
             gate, version, identity, described, version.about, self.executor.mechanism, self.units, proves, keep,
             opened, **more,

@@ -120,11 +120,7 @@ class Verdict(QueryResult):
         left = left_in_words(self.remaining)
         if self.refused:
             return f"refused: what is left does not pay for it ({left} left)"
-        stored = (
-            f"stored verdict of {self.challenger}, without reading these results: "
-            if self.repeated and self.challenger is not None
-            else ""
-        )
+        stored = f"stored verdict of {self.challenger}: " if self.repeated and self.challenger is not None else ""
         if not self.promoted:
             return f"{stored}kept: nothing is proved, charged {self.charged}, {left} left"
         return (

@@ -83,7 +83,7 @@ class CheckVerdict(QueryResult):
         left = left_in_words(self.remaining)
         if self.verdict == "refused":
             return f"refused: what is left does not pay for it ({left} left)"
-        stored = f"stored verdict of {self.challenger}, without reading these results: " if self.repeated else ""
+        stored = f"stored verdict of {self.challenger}: " if self.repeated else ""
         return f"{stored}{self._found()}, charged {self.charged}, {left} left"
 
     def _found(self) -> str:
@@ -256,7 +256,8 @@ def prepared_check(
         needed = more_cases(lambda cases: reaches(round(cases * units), slack, spread, nats), len(plan.suite.ids))
     identity = {**challenge_of(gate, gate.champion, version.digest, executor.schema), CHECK: slack}
     return Check(
-        gate, version, identity, {CHECK: {"margin": slack, "free": free}}, version.about, executor.mechanism,
+        gate, version, identity, {CHECK: {"margin": slack, "free": free}, **evidence.told_of(version)},
+        version.about, executor.mechanism,
         evidence.units, lambda _: False, lambda: None, margin=slack, free=free, marks=state.charged, paired=paired,
         cases_needed=needed,
     )  # fmt: skip
@@ -308,7 +309,7 @@ def markdown_of(verdict: Verdict | CheckVerdict, status: Mapping[str, Any]) -> s
     ]
     lines = "".join(f"| {name} | {value} |\n" for name, value in rows)
     more = f" About {count:,} more cases would tell." if (count := said.get("cases_needed")) else ""
-    stored = f"\nThis is the stored verdict of {_escaped(str(name))}. These results were not read.\n"
+    stored = f"\nThis is the stored verdict of {_escaped(str(name))} on these results.\n"
     return (
         f"### Gate {_escaped(status['gate'])}: {word}\n\n| | |\n| --- | --- |\n{lines}\n{_MEANING[word]}{more}\n"
         f"{stored if verdict.repeated and name is not None else ''}"

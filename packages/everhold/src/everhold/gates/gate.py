@@ -148,8 +148,9 @@ class Gate(SeesArrivals):
                 column ``run``, or a list.
             training: Predictions for the training rows, if the candidate is a table or an array. With them smaller
                 gains are proved.
-            challenger: Name of a version with results, such as a commit. The same name against the same champion has
-                the same verdict and is free, whatever the results. Without a name, each call has a new challenger.
+            challenger: Name of a version with results, such as a commit. The same name with the same results against
+                the same champion has the same verdict and is free, and with other results it is refused. Without a
+                name, each call has a new challenger.
             champion: New results of the champion, run after the challenger was finished. The challenger is compared
                 with them in place of the stored results. Pass them if people who make challengers know the stored
                 results (docs/theory/gates.md, known runs).
@@ -184,6 +185,8 @@ class Gate(SeesArrivals):
                 return found
             try:
                 verdict = found[0].ask(found[1], strict=strict)
+                if verdict.repeated and self.about_cases:
+                    self._cases.check_results(cast("challenge.Challenge", found[1]))
                 if verdict.promoted and self.about_cases:
                     self._cases.remember_open(self._executor.ledger.latest(), candidate)
                 return verdict
@@ -207,8 +210,8 @@ class Gate(SeesArrivals):
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.
             margin: The version may be worse by this much, in the metric's units. A negative margin asks for a gain.
                 Guards of the gate (claims about other metrics) have slacks of their own, and must hold as well.
-            challenger: Name of the version. A second check with the same name and margin has the same verdict and is
-                free.
+            challenger: Name of the version. A second check with the same name, margin and results has the same verdict
+                and is free. With other results it is refused.
             baseline: New results of the baseline, run after the version was finished; by default the stored ones.
             strict: Raise `BudgetExhausted` instead of returning a refused verdict.
 
@@ -236,6 +239,8 @@ class Gate(SeesArrivals):
             executor, plan = self._evidence.on_latest(prepared)
             try:
                 verdict: CheckVerdict = executor.ask(plan, strict=strict)
+                if verdict.repeated:
+                    evidence.check_results(cast("challenge.Challenge", plan))
                 return verdict
             except Outdated:
                 self._executor.ledger.head()

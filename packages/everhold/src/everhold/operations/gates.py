@@ -241,7 +241,7 @@ class SendResults(
     """Compare the results of a challenger on all cases with those of the champion and the baseline.
 
     Promoted is proved and costs a surprise; kept promises nothing and costs one of the planned queries. Which claim
-    failed is never told. The same name against the same champion has the same verdict, for nothing.
+    failed is never told. The same name and results against the same champion have the same verdict, for nothing.
     """
 
     gate: _Gate

@@ -55,9 +55,11 @@ def test_promoted_if_better_and_no_guard_is_violated(holdout):
     assert verdict.challenges == 3
     assert "cost at most 0.2 worse than the baseline" in verdict.metric
     assert [each["over"] for each in gate.promotions()] == [gate.status()["first_champion"]]
-    again = gate.challenge(results(0.1), challenger="good")
+    again = gate.challenge(results(0.99), challenger="good")
     assert again.promoted
     assert again.repeated
+    with pytest.raises(eh.QueryRejected, match=r"'good' has a verdict \(promoted\), which is about other results"):
+        gate.challenge(results(0.1), challenger="good")
     assert holdout.gate().challenge(results(0.1), challenger="dear").repeated is False  # another champion by now
 
 

@@ -46,9 +46,12 @@ def test_a_verdict_is_free_while_it_is_the_same_and_changes_no_champion(suite):
     assert [(each.low, each.high) for each in told[1:4]] == [(-0.12, None), (-0.12, None), (None, -0.12)]
     assert told[0].cases_needed > 1_000
     assert [bool(each) for each in told[:4]] == [False, True, True, False]
-    again = gate.check(results(0.1, 8), margin=0.12, challenger="v3")
+    again = gate.check(results(0.8, 3), margin=0.12, challenger="v3")
     assert (again.verdict, again.charged, again.repeated) == ("not worse", 0, True)
-    assert str(again).startswith("stored verdict of v3, without reading these results: not worse")
+    assert str(again).startswith("stored verdict of v3: not worse")
+    for other in ({"results": results(0.1, 8)}, {"results": results(0.8, 3), "baseline": results(0.8, 1)}):
+        with pytest.raises(QueryRejected, match=r"'v3' has a verdict \(not worse\), which is about other results"):
+            gate.check(**other, margin=0.12, challenger="v3")
     assert gate.champion == first
     assert gate.challenge(results(0.99, 9), challenger="better").promoted
     assert gate.check(results(0.8, 10), margin=0.12).verdict in ("not worse", "undecided")  # still against the baseline

@@ -94,9 +94,11 @@ def test_a_crashed_run_is_reported_anew_and_a_verdict_is_stored_once(storage, tm
     assert "its failure is 'ConnectionError' and no assertion" in crashed.stderr
     assert call("challenge", good, *named).exit_code == 0
     summary = tmp_path / "summary.md"
-    again = call("challenge", tmp_path / "first.xml", *named, "--summary", summary)
+    other = call("challenge", tmp_path / "first.xml", *named)
+    assert (other.exit_code, "about other results than these" in other.stderr) == (2, True)
+    again = call("challenge", good, *named, "--summary", summary)
     assert again.exit_code == 0
-    assert "stored verdict of commit, without reading these results: promoted" in again.stdout
+    assert "stored verdict of commit: promoted" in again.stdout
     assert "stored verdict of commit" in summary.read_text()
 
 
