@@ -58,8 +58,9 @@ class Competition(Display):
             ``{"score": "r2", "low": 0, "high": 60}``.
         teams: Largest number of teams, by default 50.
         submissions: Largest number of submissions of one team, by default 20.
-        surprises_per_team: Largest number of surprises that answers to one team may cost, by default a share of all.
-            `share` states the default. With ``"none"`` there is no such number, because nothing is told.
+        surprises_per_team: Largest number of surprises (answers that reveal something about the sealed labels) that one
+            team may cause, by default a share of all. `share` computes the default. Not for the feedback ``"none"``,
+            which tells nothing.
         public: Share of the rows, at most 0.5, that scores before the end are about, for the feedback ``"score"``. It
             is a share of the groups if rows are in groups. The final board is about the other rows, and nothing about
             them is told before the end. If it is None, scores are about the rows of the final board, and a team has to

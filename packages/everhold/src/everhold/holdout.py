@@ -406,7 +406,7 @@ class Holdout:
 
     @property
     def remaining(self) -> dict[str, int]:
-        """Remaining budget, such as ``{"queries": 99, "surprises": 2}``; for an analyst that of the allotment."""
+        """Remaining budget, such as ``{"queries": 99, "surprises": 2}``; for an analyst the rest of the allotment."""
         return self._transport.perform(ReadRemaining())
 
     def allot(self, analyst: str, *, queries: int, charges: int | None = None) -> Allotment:
@@ -476,8 +476,8 @@ class Holdout:
                 ``better`` makes a gate about cases, whose challengers report results: the metric that has to be better
                 than the champion's by more than ``margin``. It is a column, ``"a - b"``, or a ratio of means ``"a /
                 b"``. Or ``any_of``: metrics of which any one has to be better; they share the probability of failure.
-                With one of them guards: claims that must hold as well, such as that nothing else became worse.
-                ``not_worse``: metrics that may be worse than the baseline's by at most this slack. ``baseline``:
+                With one of the two you may pass guards, claims that must hold as well, such as that nothing else became
+                worse. ``not_worse``: metrics that may be worse than the baseline's by at most this slack. ``baseline``:
                 results with which guards compare; those of the first champion by default. ``at_most`` and ``at_least``:
                 bounds of metrics, also of ratios such as ``"cost / passed"``. Guards do not share the probability of
                 failure. Also ``units`` (``"cases"`` for new cases, ``"runs"`` for new runs of these cases), ``ranges``
@@ -633,8 +633,8 @@ class Holdout:
             before: Number of an arrival (`append`) at which a new budget for new rows began.
 
         Returns:
-            The rows, as an Arrow table. Where the call was interrupted, call it again: rows that are retired already
-            are returned, and nothing is changed.
+            The rows, as an Arrow table. If the call was interrupted, call it again: rows that are retired already are
+            returned, and nothing is changed.
 
         Raises:
             QueryRejected: If no new budget began at that arrival. Nothing was changed.

@@ -42,7 +42,7 @@ def seal_cases(
         name: Name of the holdout.
         results: Results of the first champion, as for `Gate.challenge`; the ids in it are the cases.
         gate: Name of the gate.
-        groups: Case id to group, where cases of one group may depend on each other, such as those of one document.
+        groups: Case id to group, if cases of one group may depend on each other, such as those of one document.
         **terms: ``challenges``: planned number of challenges, 200 by default; more are answered. ``surprises``: planned
             promotions, ten by default. ``confidence``: probability with which all promotions hold at once.
             ``allow_resealing``: seal cases again that another suite has sealed. The promise must then be about new

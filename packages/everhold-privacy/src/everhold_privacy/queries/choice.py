@@ -226,8 +226,8 @@ def private_choose(
     The values of the candidates are not told. It needs a holdout with the mechanism ``"privacy_budget"``.
 
     Args:
-        candidates: Means in the same units, such as ``[error(model) for model in models]``. With a loss anything else,
-            such as the models themselves; `BestCandidate.index` is a position among them.
+        candidates: Means in the same units, such as ``[error(model) for model in models]``. With ``loss`` they may be
+            anything else, such as the models themselves. `BestCandidate.index` is the position of the chosen one.
         best: Whether the lowest or the highest mean is best.
         price: Credits (units of the privacy budget) that the choice costs; a mean costs 100. With a higher price the
             regret is smaller: how much worse the chosen one may be than the best.

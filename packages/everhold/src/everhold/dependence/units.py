@@ -255,7 +255,7 @@ class InOrder(RowUnits):
     Answers are about an average over the sealed units: of the expected value of each unit, given everything that came
     before it (Statement S15 of docs/theory). If rows are independent, that is the mean of the population. For a
     forecast it is the skill on these days without the chance of each day. It is not the mean of a stationary law,
-    because chance events that affect many days count.
+    because it includes conditions that last for many days, such as a calm year.
 
     All training rows have to come before the first sealed unit. How many rows a unit has must not depend on what
     happens in it.

@@ -231,10 +231,10 @@ def survival(
 
     Rows may be censored: their follow-up ended before the event.
 
-    It is the Kaplan-Meier estimate if all times are whole steps, and else the actuarial one. The interval holds at any
-    number of rows if censoring is independent of events among the rows that count, for example if follow-up ends on
-    one day for all. More steps make it narrower, up to about 50 steps, because less is unknown about rows that are
-    censored within a step.
+    The value is the Kaplan-Meier estimate if all times are whole steps, and otherwise the actuarial estimate. The
+    interval holds at any number of rows if censoring is independent of events among the rows that count, for example if
+    follow-up ends on one day for all. More steps make it narrower, up to about 50 steps, because less is unknown about
+    rows that are censored within a step.
 
     Args:
         time: A number such as ``"months"``: the time of the event, or of the end of follow-up if that comes first.

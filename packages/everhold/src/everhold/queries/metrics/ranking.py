@@ -434,9 +434,10 @@ def f1(
     Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``. It is one query if the holdout
     checks guesses and the predictions for training rows are known, and two means otherwise.
 
-    With a floor (``least``) under its denominator it is a statistic of all rows, which a privacy budget answers as
-    well. Then the interval is for the expected value on fresh samples of as many rows: near the population's F1 where
-    positives are many and the floor is below what fresh samples have, but not the same, because it is a ratio.
+    With a floor (``least``) under its denominator, F1 is a statistic of all rows, which a privacy budget answers as
+    well. The interval is then for the expected value on fresh samples of as many rows. This value is near the
+    population's F1 if positives are many and fresh samples are above the floor, but not equal to it, because F1 is a
+    ratio.
 
     Args:
         predictions: Shape (rows,), 0 or 1 for each sealed row in the order of the rows; a table with row ids; or a

@@ -291,8 +291,8 @@ def choose(
 
     Args:
         candidates: Means in the same units, such as ``[error(model) for model in models]``, or one metric of several
-            models, such as ``[metric("roc_auc", model) for model in models]`` or `at_thresholds`. With a loss anything
-            else, such as the models themselves; `Choice.index` is a position among them.
+            models, such as ``[metric("roc_auc", model) for model in models]`` or `at_thresholds`. With ``loss`` they
+            may be anything else, such as the models themselves. `Choice.index` is the position of the best one.
         best: Which mean is best: ``"lowest"`` or ``"highest"``.
         most: Number of the best candidates that are told, the best first.
         loss: Function from a candidate to the query that is its loss, such as `error`, or ``lambda cut: f"delay > {cut}
