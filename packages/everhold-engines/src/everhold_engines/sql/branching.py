@@ -414,9 +414,9 @@ class SqlCompiler(SqlFragments):
             case Operation.LOWER | Operation.UPPER:
                 return self._present(node, self._filled(words[node.operation.value], ones[0]))
             case Operation.CASE if node.kind is ColumnKind.BOOLEAN:
-                return self._case(node.operands, ones, ones), self._case(node.operands, ones, others)
+                return self._case(ones, ones), self._case(ones, others)
             case Operation.CASE:
-                return self._present(node, self._case(node.operands, ones, ones))
+                return self._present(node, self._case(ones, ones))
             case Operation.LEAST | Operation.GREATEST:
                 listed = self._joined(", ", ones, before=[f"{node.operation.value}("])
                 there = self._all([other for other in others if other != "TRUE"])
@@ -578,7 +578,7 @@ class SqlCompiler(SqlFragments):
                 inside = self._filled(write("piece", "{0}", len(first) + 1, f"greatest({rest}, 0)"), text)
             yield self.dialect.words["inside"], inside, literal(part)
 
-    def _case(self, nodes: Sequence[Node], conditions: Sequence[Part], results: Sequence[Part]) -> Part:
+    def _case(self, conditions: Sequence[Part], results: Sequence[Part]) -> Part:
         """Return SQL for the result of the first true condition."""
         parts: list[Part] = ["(CASE"]
         for condition, result in zip(conditions[:-1:2], results[1::2], strict=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -36,15 +36,15 @@ _RANGE, _LOOKS = 1e7, 17  # a factor 2.7 from look to look
 
 
 LEAKED = "everhold_privacy.leakage:leaked"
-TRANSFER_PAGE = "transfer"
-TRANSFER_THEOREM = (
+TRANSFERRED = partial(Presentation, page="transfer", theorem=(
     "Because of the noise, what anybody sees can hardly depend on a single sealed row. Then answers that are close "
     "to the averages over the sealed rows are close to the population's values too, however the queries were "
     "chosen. With probability at least 1 - beta, every answer is within alpha + tanh(epsilon/4) + excess of the "
     "population's value. Here excess = (r(alpha) + leak(epsilon)) / beta. The term r(alpha) bounds by how much the "
     "worst answer is expected to be further than alpha from its sealed average, and leak(epsilon) bounds what the "
     "answers give away about a single row beyond a factor of exp(epsilon)."
-)
+))  # fmt: skip
+"""Words about mechanisms whose intervals follow from privacy (S1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,13 +228,11 @@ class GaussianMechanism(GaussianNoise):
     """
 
     name: ClassVar[str] = "gaussian"
-    presentation: ClassVar[Presentation] = Presentation(
-        page=TRANSFER_PAGE,
+    presentation: ClassVar[Presentation] = TRANSFERRED(
         colour="#0072b2",
         explanation=(
             "Each answer is the average over the sealed rows with fresh Gaussian noise. Every query is charged."
         ),
-        theorem=TRANSFER_THEOREM,
     )
 
     @property
@@ -268,13 +266,11 @@ class LaplaceMechanism(AdditiveNoise):
     """
 
     name: ClassVar[str] = "laplace"
-    presentation: ClassVar[Presentation] = Presentation(
-        page=TRANSFER_PAGE,
+    presentation: ClassVar[Presentation] = TRANSFERRED(
         colour="#56b4e9",
         explanation=(
             "Each answer is the average over the sealed rows with fresh Laplace noise. Every query is charged."
         ),
-        theorem=TRANSFER_THEOREM,
     )
     _privacy_delta: ClassVar[float] = 0.0
 

@@ -25,7 +25,7 @@ from everhold.mechanisms.base import Mechanism, Promise, Replies, Source, State,
 from everhold.mechanisms.records import Presentation
 from everhold_privacy.curves import GaussianCurve, PrivacyCurve
 from everhold_privacy.guarantees import gaussian_exceedance
-from everhold_privacy.mechanisms.additive import TRANSFER_PAGE, TRANSFER_THEOREM, TransferredPromise
+from everhold_privacy.mechanisms.additive import TRANSFERRED, TransferredPromise
 
 if TYPE_CHECKING:
     from everhold.mechanisms.records import Evaluations
@@ -322,15 +322,13 @@ class Subsampling(TransferredPromise, FreshDraws):
     """
 
     name: ClassVar[str] = "subsampling"
-    presentation: ClassVar[Presentation] = Presentation(
-        page=TRANSFER_PAGE,
+    presentation: ClassVar[Presentation] = TRANSFERRED(
         colour="#332288",
         explanation=(
             "Each answer comes from many draws made for it alone. A draw is a fair coin or a bit of a random sealed "
             "row, and which of the two is not shown. The answer is the share of ones with the coins taken out. "
             "Every query is charged."
         ),
-        theorem=TRANSFER_THEOREM,
     )
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from everhold_privacy.guarantees import (
     wrong_side_exceedance,
 )
 from everhold_privacy.leakage import leakage
-from everhold_privacy.mechanisms.additive import LEAKED, TRANSFER_PAGE, TRANSFER_THEOREM, Transferred
+from everhold_privacy.mechanisms.additive import LEAKED, TRANSFERRED, Transferred
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -283,8 +283,7 @@ class Thresholdout(ChecksGuesses, Transferred):
     answer_scale: float
 
     name: ClassVar[str] = "thresholdout"
-    presentation: ClassVar[Presentation] = Presentation(
-        page=TRANSFER_PAGE,
+    presentation: ClassVar[Presentation] = TRANSFERRED(
         colour="#d55e00",
         explanation=(
             "Each query comes with a guess: the estimate from the training rows, or the analyst's own. If the "
@@ -292,7 +291,6 @@ class Thresholdout(ChecksGuesses, Transferred):
             "the answer. Otherwise the answer is the sealed average with Laplace noise, one surprise is charged "
             "and the threshold is drawn anew."
         ),
-        theorem=TRANSFER_THEOREM,
     )
     traits: ClassVar[Traits] = replace(ChecksGuesses.traits, leakage=LEAKED)
     accounting: ClassVar[type[Accounting[Any]]] = EpochAccounting

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from everhold.arguments import as_float, brief
+from everhold.arguments import as_float, brief, whole
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.queries.means.mean import MeanQuery
@@ -302,25 +302,19 @@ class PrivateQuantileQuery(PricedQuery[PrivateQuantileAnswer]):
     def purchase(self, compiler: CompileContext) -> QuantilePurchase:
         """Return the query for one holdout."""
         mechanism, price = paying(compiler.mechanism), whole_price(self.price)
-        search = self._search(mechanism, price)
-        number = compiler.bind(MeanQuery(self.text, self.low, self.high))  # the text is one expression, and a number
-        below = [compiler.bind(f"({self.text}) < {float(edge)!r}") for edge in search.edges[1:-1]]
-        return QuantilePurchase(self, search, number.query, tuple(below), price)
-
-    def _search(self, mechanism: PrivacyBudget, price: int) -> QuantileBins:
-        bins = self.bins
-        if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= _MOST_BINS:
-            raise QueryRejected(f"bins is {brief(bins)}. Pass a whole number from 1 to {_MOST_BINS:,}.")
         for name in ("quantile", "low", "high"):
             if not math.isfinite(as_float(getattr(self, name))):
                 raise QueryRejected(f"{name} is {brief(getattr(self, name))}. Pass a finite number.")
         try:
-            return QuantileBins(
-                quantile=self.quantile, low=self.low, high=self.high, bins=bins, rows=mechanism.rows,
-                unit=mechanism.unit,
+            search = QuantileBins(
+                quantile=self.quantile, low=self.low, high=self.high, bins=whole(self.bins, "bins", most=_MOST_BINS),
+                rows=mechanism.rows, unit=mechanism.unit,
             )  # fmt: skip
         except (ValueError, TypeError, OverflowError) as reason:
             raise QueryRejected(f"{reason}") from None
+        number = compiler.bind(MeanQuery(self.text, self.low, self.high))  # the text is one expression, and a number
+        below = [compiler.bind(f"({self.text}) < {float(edge)!r}") for edge in search.edges[1:-1]]
+        return QuantilePurchase(self, search, number.query, tuple(below), price)
 
 
 @dataclass(frozen=True, slots=True)
