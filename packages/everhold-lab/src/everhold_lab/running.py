@@ -24,7 +24,7 @@ import numpy as np
 
 from everhold.arguments import whole
 from everhold.charts import html_page, svg_text
-from everhold.display import Display, cell_text, columns_of, plain, write_parquet
+from everhold.display import Display, columns_of, html_table, plain, write_parquet
 from everhold_lab.charts import plots_available
 from everhold_lab.experiments import EXPERIMENTS
 
@@ -133,8 +133,8 @@ def save_pictures(experiment: str, pictures: Sequence[Picture], output: Path) ->
 _NAME = "report.html"
 _STYLE = """<style>
 table { border-collapse: collapse; font-size: .85rem; } .wide { overflow-x: auto; }
-th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8884; white-space: nowrap; }
-th.text, td.text { text-align: left; } .kept::before { content: "kept: "; color: #1a7f37; font-weight: bold; }
+th, td { padding: .2rem .6rem; border-bottom: 1px solid #8884; white-space: nowrap; }
+.kept::before { content: "kept: "; color: #1a7f37; font-weight: bold; }
 .broken::before { content: "NOT KEPT: "; color: #cf222e; font-weight: bold; } .small { font-size: .85rem; }
 .findings { list-style: none; padding: 0; } figure { margin: 1.5rem 0; } section { margin-bottom: 4rem; }
 @media (prefers-color-scheme: dark) { .kept::before { color: #3fb950; } .broken::before { color: #ff7b72; } }
@@ -255,17 +255,7 @@ def _pictures(document: Mapping[str, Any], output: Path) -> str:
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
-    texts = {name: all(isinstance(row[name], (str, type(None))) for row in rows) for name in rows[0]}
-    kind = {name: ' class="text"' if text else "" for name, text in texts.items()}
-    head = "".join(f"<th{kind[name]}>{_text(name)}</th>" for name in rows[0])
-    lines = "".join(
-        "<tr>"
-        + "".join(f"<td{kind[name]}>{_text(cell_text(value, name))}</td>" for name, value in row.items())
-        + "</tr>"
-        for row in rows[:_MOST_LINES]
-    )
-    cut = f"<p>The first {_MOST_LINES} of {len(rows):,} lines.</p>" if len(rows) > _MOST_LINES else ""
-    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>{cut}'
+    table = f'<div class="wide">{html_table(rows, _MOST_LINES)}</div>'
     opened = " open" if len(rows) <= _OPEN_LINES else ""
     return f"<details{opened}><summary>{len(rows):,} lines of numbers</summary>{table}</details>"
 

@@ -14,7 +14,7 @@ DOCUMENT = {
 }  # fmt: skip
 WRONG = [
     ("repetitions", "x"), ("seconds", None), ("findings", 3), ("findings", [1]), ("pictures", [{}]), ("pictures", 5),
-    ("rows", [1]), ("rows", [{"a": "b"}, {}]), ("parameters", []),
+    ("rows", [1]), ("parameters", []),
 ]  # fmt: skip
 
 

@@ -226,17 +226,17 @@ def html_sentences(*texts: str) -> str:
     return "".join(f"<p>{escaped(line)}</p>" for text in texts for line in text.splitlines() if line)
 
 
-def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as an HTML table, numbers aligned to the right. A long table is cut."""
+def html_table(rows: Sequence[Mapping[str, Any]], most: int = _MOST_LINES) -> str:
+    """Return rows as an HTML table, numbers aligned to the right. A table of more than ``most`` rows is cut."""
     if not rows:
         return "<p>nothing yet</p>"
     aside = {name: _RIGHT if all(is_number(row.get(name)) for row in rows) else _LEFT for name in rows[0]}
     head = "".join(f"<th{aside[name]}>{escaped(str(name))}</th>" for name in aside)
     body = "".join(
         f"<tr>{''.join(f'<td{aside[name]}>{_html_value(row.get(name), name)}</td>' for name in aside)}</tr>"
-        for row in rows[:_MOST_LINES]
+        for row in rows[:most]
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{html_sentences(_cut(rows))}"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{html_sentences(_cut(rows, most))}"
 
 
 def html_record(record: Mapping[str, Any]) -> str:
@@ -300,9 +300,9 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
+def _cut(rows: Sequence[Mapping[str, Any]], most: int = _MOST_LINES) -> str:
     """Return the remark below a table that shows only some of its rows, or an empty text."""
-    return f"... {len(rows):,} lines in all, which to_rows() and to_pandas() have" if len(rows) > _MOST_LINES else ""
+    return f"... {len(rows):,} lines in all, which to_rows() and to_pandas() have" if len(rows) > most else ""
 
 
 def at_most(bound: float) -> str:
