@@ -61,11 +61,8 @@ class Minimum(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes by name, the parameter as a list, and `about` only if it is set."""
-        about = {} if self.about is None else {"about": self.about}
-        return {
-            "parameter": self.parameter.tolist(), "regret": self.regret, "steps": self.steps, "charged": self.charged,
-            "remaining": dict(self.remaining), "confidence": self.confidence, **about,
-        }  # fmt: skip
+        every = Display.to_dict(self)
+        return {name: value for name, value in every.items() if value is not None or name != "about"}
 
     def __str__(self) -> str:
         shown = ", ".join(rounded(value) for value in self.parameter[:_SHOWN])

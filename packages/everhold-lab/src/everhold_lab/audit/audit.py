@@ -9,7 +9,7 @@ attack was too weak at this size to say anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from everhold.arguments import whole
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditLine:
+class AuditLine(Display):
     """Result of one analyst's games against one mechanism and against plain averages.
 
     Attributes:
@@ -125,18 +125,11 @@ class Audit(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit as plain data, as ``everhold audit --format json`` prints it."""
-        return {
-            "planned_rows": self.planned_rows,
-            "rows": self.rows,
-            "queries": self.queries,
-            "confidence": self.confidence,
-            "runs": self.runs,
-            "seed": self.seed,
-            "consistent": self.consistent,
-            "lines": self.to_rows(),
-            "not_played": [{"mechanism": missed.mechanism, "reason": missed.reason} for missed in self.not_played],
+        named = ("planned_rows", "rows", "queries", "confidence", "runs", "seed", "consistent")
+        return {name: getattr(self, name) for name in named} | {
+            "lines": self.to_rows(), "not_played": [asdict(missed) for missed in self.not_played],
             "notes": list(self.notes),
-        }
+        }  # fmt: skip
 
 
 ANALYSTS = ("honest", "climbing", "greedy", "fingerprinting", "probing")
