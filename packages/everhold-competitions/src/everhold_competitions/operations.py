@@ -56,12 +56,12 @@ class Submit(
     ] = None
 
     def perform(self, session: HoldoutSession) -> Submission:
-        """Check, receive, and tell what the host chose."""
+        """Check and receive the submission, and return the feedback that the host chose."""
         predictions, team = _given(self.predictions), cast("str", self.team)
         return _competition(session).submit(predictions, team=team, guess=self.guess, training=self.training)
 
     def facts(self, result: Submission) -> Mapping[str, Any]:
-        """Team and number of the submission."""
+        """Return the team and the number of the submission, for the audit log."""
         return {"team": result.team, "number": result.number}
 
 
@@ -78,7 +78,7 @@ class CheckSubmission(
     training: Annotated[AnyModel | None, Param("Likewise.")] = None
 
     def perform(self, session: HoldoutSession) -> FormatReport:
-        """Check."""
+        """Check the submission without receiving it."""
         return _competition(session).check(_given(self.predictions), team=cast("str", self.team))
 
 
@@ -92,7 +92,7 @@ class ListSubmissions(
     team: Annotated[str | None, Param("Of this team alone (by default your own, and for a steward all).")] = None
 
     def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
-        """Read the ledger."""
+        """Return the team's submissions, read from the ledger."""
         return [row for row in _competition(session).submissions() if self.team in (None, row["team"])]
 
 
@@ -126,7 +126,7 @@ class ReadLeaderboard(
     """
 
     def perform(self, session: HoldoutSession) -> Leaderboard:
-        """Rank."""
+        """Return the leaderboard with the places of all teams."""
         return _competition(session).leaderboard()
 
 
@@ -138,7 +138,7 @@ class ListTeams(
     """Who submitted how often, what is left, and when the latest submission came. Free."""
 
     def perform(self, session: HoldoutSession) -> TeamList:
-        """Read the ledger."""
+        """Return all teams, read from the ledger."""
         return _competition(session).teams()
 
 
@@ -160,7 +160,7 @@ class Disqualify(
     ]
 
     def perform(self, session: HoldoutSession) -> TeamList:
-        """Record the act, and list all teams."""
+        """Record the disqualification, and return all teams."""
         return _competition(session).disqualify(team=self.team, reason=self.reason)
 
 
@@ -180,7 +180,7 @@ class MoveDeadline(
     ]
 
     def perform(self, session: HoldoutSession) -> TeamList:
-        """Record the act, and list all teams."""
+        """Record the new deadline, and return all teams."""
         return _competition(session).move_deadline(self.deadline)
 
 

@@ -37,7 +37,7 @@ class Closing(Protocol):
     """Object that is closed together with the holdout that opened it."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the object and what it holds open."""
 
 
 Begun = TypeVar("Begun", bound=Closing)

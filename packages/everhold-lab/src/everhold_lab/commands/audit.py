@@ -25,7 +25,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedSession:
-    """The planned session."""
+    """Options for the planned session."""
 
     rows: Annotated[int | None, "Number of sealed rows."] = None
     queries: Annotated[int | None, "Number of adaptive queries."] = None
@@ -36,7 +36,7 @@ class AuditedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GameOptions:
-    """The games that are played."""
+    """Options for the games that are played."""
 
     mechanism: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this mechanism. May be repeated.")

@@ -208,7 +208,7 @@ _UNPROVED = (
 
 
 class SourceName(StrEnum):
-    """A source."""
+    """Names of the sources that can be listed."""
 
     ZHAO = "zhao-2017"
     LECTURE = "lecture-23"
@@ -217,7 +217,7 @@ class SourceName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdOptions:
-    """Parameters of Thresholdout."""
+    """Options for the parameters of Thresholdout."""
 
     surprises: Annotated[int, "B, answers that may come from the holdout."]
     scale: Annotated[float, "sigma, the noise of the threshold, in units of the query."]
@@ -227,7 +227,7 @@ class ThresholdOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceOptions:
-    """Influences of rows on each other."""
+    """Options for the influences of rows on each other."""
 
     influence: Annotated[float, "a, the largest influence of a row on its Markov blanket."] = 0.0
     nearby: Annotated[int, "|N|, rows between a row and its Markov quilt."] = 0
@@ -364,7 +364,7 @@ def influence(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """The session that bounds are about, and levels."""
+    """Options for the session that bounds are about, and for levels."""
 
     failure: Annotated[float, "beta (0 for max-information itself, with a file only)."] = 0.05
     rows: Annotated[int | None, "For bounds: number of rows."] = None

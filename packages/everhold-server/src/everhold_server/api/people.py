@@ -47,7 +47,7 @@ class Part(BaseModel):
 
 
 class TokenRequest(BaseModel):
-    """A token that is requested."""
+    """Fields of a request for a new token."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -49,7 +49,7 @@ class PlanSettings(Strict):
 
 
 class StudySettings(Strict):
-    """A study protocol that is planned."""
+    """Fields of a request that plans a study protocol."""
 
     families: Annotated[dict[str, dict[str, Plain]], Field(**FAMILIES)]
     rows: int = Field(description="Number of sealed rows.", ge=1, le=_MOST, examples=[20_000])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOptions:
-    """Serving over HTTP."""
+    """Options for serving over HTTP."""
 
     panel: ClassVar[str] = "Over HTTP"
 

@@ -56,7 +56,7 @@ class ReachOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOptions:
-    """Limits of requests."""
+    """Options for the limits of requests."""
 
     panel: ClassVar[str] = "Limits"
 

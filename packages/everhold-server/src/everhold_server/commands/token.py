@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightOptions:
-    """Role, holdouts and lifetime of the token."""
+    """Options for the role, holdouts and lifetime of the token."""
 
     role: Annotated[RoleOption, "What it may do."] = RoleOption.ANALYST
     holdout: Annotated[list[str] | None, "A holdout that it is limited to. May be repeated. All by default."] = None

@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 
 class _Led(TypedDict):
-    """Fields of every result."""
+    """Fields that every result of a tool has."""
 
     next: Annotated[str, Field(description="What to do next.")]
 
 
 class _Counted(_Led):
-    """Fields about the budget."""
+    """Fields about the remaining budget."""
 
     left: Annotated[dict[str, int], Field(description="What is left of the budget, by name.")]
 
 
 class Output(_Counted):
-    """Fields with a sentence."""
+    """Fields of a result that is explained in a sentence."""
 
     says: Annotated[str, Field(description="The result in one sentence.")]
 
@@ -128,7 +128,7 @@ class CompletedOutput(Output):
 
 
 class StatusOutput(Output):
-    """The holdout in public facts."""
+    """Public facts of the holdout."""
 
     queries_asked: int
     charged: int
@@ -138,7 +138,7 @@ class StatusOutput(Output):
 
 
 class CertificateOutput(_Led):
-    """Signed promise."""
+    """The signed certificate of the holdout."""
 
     promise: Annotated[str, Field(description="The promise in one sentence.")]
     public_key: Annotated[str, Field(description="The key that signed it, in hex.")]

@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRequest:
-    """The analyst's own guess and the requested width."""
+    """Options for the analyst's own guess and the requested width."""
 
     guess: GuessOption = None
     tolerance: ToleranceOption = None
@@ -74,7 +74,7 @@ class AnswerOptions(AnswerRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingOptions:
-    """Ways of asking."""
+    """Options for the way of asking, such as silently."""
 
     strict: Annotated[bool, "Exit with code 6 if the query is refused."] = False
     silent: Annotated[bool, "Only register it: nothing is told before 'everhold unseal'."] = False
@@ -202,7 +202,7 @@ _METRICS = (*METRICS.compared, _RISK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileArguments:
-    """The holdout, and the two files."""
+    """Arguments for the holdout and the two files that are compared."""
 
     storage: arguments.StorageArgument
     name: Annotated[str, typer.Argument(metavar="NAME", help="The holdout's name.")]
@@ -212,7 +212,7 @@ class FileArguments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOptions:
-    """The comparison, row by row, and its rows."""
+    """Options for a comparison row by row, and for its rows."""
 
     metric: Annotated[str, f"What is compared: {', '.join(_METRICS)}."] = "accuracy"
     loss: Annotated[str | None, "With --metric risk: 'absolute', 'squared' or 'log'."] = None

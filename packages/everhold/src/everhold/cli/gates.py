@@ -68,7 +68,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChampionOptions(ModelOptions):
-    """The model to beat."""
+    """Options for the first champion, the model to beat."""
 
     file: Annotated[
         Path | None, typer.Option("--champion", help="Predictions of the model to beat, for the sealed rows.")
@@ -77,7 +77,7 @@ class ChampionOptions(ModelOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChallengerOptions(ModelOptions):
-    """The model that challenges."""
+    """Options for the model that challenges."""
 
     file: Annotated[
         Path | None, typer.Option("--challenger", help="Predictions of the challenger, for the sealed rows.")
@@ -86,7 +86,7 @@ class ChallengerOptions(ModelOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOptions(ModelOptions):
-    """The champion's predictions for rows that arrived."""
+    """Options for the champion's predictions for rows that arrived."""
 
     file: Annotated[
         Path | None,
@@ -96,7 +96,7 @@ class CompletionOptions(ModelOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermOptions:
-    """Metric and limits of the gate."""
+    """Options for the metric and the limits of the gate."""
 
     metric: Annotated[str, f"What is compared: {', '.join(_METRICS)}."] = "accuracy"
     loss: Annotated[str | None, "With --metric risk: 'absolute', 'squared' or 'log'."] = None
@@ -305,7 +305,7 @@ SuiteGateOption = Annotated[str, typer.Option("--gate", help="Name of the gate."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimOptions:
-    """The claims of the gate, and its limits."""
+    """Options for the claims of the gate, and its limits."""
 
     better: Annotated[str, "Metric that has to get better: a column, or 'a - b' or 'a / b' of two."] = "passed"
     not_worse: Annotated[list[str] | None, "A guard, as METRIC=SLACK: at most so much worse than now."] = None
@@ -351,7 +351,7 @@ class AddingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """Columns of tables of results."""
+    """Options for the columns of tables of results."""
 
     case: Annotated[str, "Column of the case ids."] = "case"
     run: Annotated[str, "Column that tells the runs of a case apart."] = "run"
@@ -368,7 +368,7 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuitePlace:
-    """The holdout of the cases, and its storage."""
+    """Options for the holdout of the cases, and its storage."""
 
     holdout: HoldoutOption = "suite"
     storage: StorageOption = None

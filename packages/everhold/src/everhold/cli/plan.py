@@ -129,7 +129,7 @@ class PlannedDependence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteOptions:
-    """A gate about the cases of a suite."""
+    """Options for a gate about the cases of a suite."""
 
     cases: Annotated[int | None, "Instead of rows: cases of a suite. Prints the steps that a gate can prove."] = None
     runs: Annotated[int, "With --cases: runs of each case."] = 1
@@ -155,7 +155,7 @@ class SuiteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthOptions:
-    """Rows that arrive every month."""
+    """Options for rows that arrive every month."""
 
     rows_per_month: Annotated[int | None, "Sealed rows that arrive each month, with --months: widths over time."] = None
     months: Annotated[int | None, "Months over which rows arrive."] = None

@@ -39,13 +39,13 @@ class Allot(
     ] = None  # fmt: skip
 
     def perform(self, session: HoldoutSession) -> Allotment:
-        """Record the limits."""
+        """Record the limits of the analyst in the ledger."""
         from everhold.asking.allotting import allot
 
         return allot(session.executor, self.analyst, queries=self.queries, charges=self.charges)
 
     def facts(self, result: Allotment) -> Mapping[str, Any]:
-        """The analyst and the limits."""
+        """Return the analyst and the limits, for the audit log."""
         return {"analyst": self.analyst, "queries": result.queries, "charges": result.charges}
 
 
@@ -60,7 +60,7 @@ class ListAllotments(
     """
 
     def perform(self, session: HoldoutSession) -> Allotments:
-        """Read the ledger."""
+        """Return the allotments, read from the ledger."""
         from everhold.asking.allotting import allotments_of
 
         return allotments_of(session.executor)
@@ -98,13 +98,13 @@ class Declare(
         return declared.families().to_rows()
 
     def travelling(self) -> Mapping[str, Any]:
-        """Families as in a protocol."""
+        """The families as plain data, as in a protocol."""
         from everhold.families.protocol import written
 
         return {"families": {name: written(family) for name, family in self.families.items()}}
 
     def facts(self, result: list[dict[str, Any]]) -> Mapping[str, Any]:
-        """Names of the families."""
+        """Return the names of the families, for the audit log."""
         return {"families": list(self.families)}
 
 
@@ -119,7 +119,7 @@ class ListFamilies(
     """
 
     def perform(self, session: HoldoutSession) -> list[dict[str, Any]]:
-        """Read the ledger."""
+        """Return the declared families, read from the ledger."""
         declared: HoldoutFamilies = session.accessor("declared")  # type: ignore[assignment]
         return declared.families().to_rows()
 
@@ -137,12 +137,12 @@ class Unseal(
     confirm: Annotated[str, Param("The holdout's name once more.", longest=64, example="flights")]
 
     def lasts(self, session: HoldoutSession) -> bool:
-        """Whether an extension's last step may take minutes."""
+        """Return whether the last step of an extension may take minutes."""
         confirmed = self.confirm == session.executor.record.name
         return confirmed and any(accessor.last_step_lasts() for accessor in session.in_charge())
 
     def forewarn(self, session: HoldoutSession) -> None:
-        """Warn of holdouts that lose their promise."""
+        """Warn if other holdouts lose their promise."""
         from everhold.asking.unsealing import affected_holdouts
 
         for text in affected_holdouts(session.executor):
@@ -174,7 +174,7 @@ class AffectedHoldouts(
     """Losses of other holdouts of this storage if this one were unsealed; nothing is told or changed."""
 
     def perform(self, session: HoldoutSession) -> list[str]:
-        """Compare with the other holdouts of the storage."""
+        """Compare this holdout with the other holdouts of the storage."""
         from everhold.asking.unsealing import affected_holdouts
 
         return affected_holdouts(session.executor)

@@ -55,7 +55,7 @@ class Append(
         return arrived
 
     def facts(self, result: Arrived) -> Mapping[str, Any]:
-        """Number and rows of the arrival."""
+        """Return the number of the arrival and of its rows, for the audit log."""
         return {"arrival": result.arrival, "rows": result.rows}
 
 
@@ -99,18 +99,18 @@ class AskOverTime(
     guess: Annotated[float | None, Param("Your own guess, for all windows.")] = None
 
     def perform(self, session: HoldoutSession) -> OverTime:
-        """Ask it of each window."""
+        """Ask the query of each window."""
         from everhold.asking.arrivals.over_time import ask_over_time
 
         session.check_queries()
         return ask_over_time(session.executor, self.query, by=self.by, law=self.law, guess=self.guess)
 
     def facts(self, result: OverTime) -> Mapping[str, Any]:
-        """Number of windows."""
+        """Return the number of windows, for the audit log."""
         return {"windows": len(result)}
 
     def remark(self, result: OverTime) -> str:
-        """Whether the population changed."""
+        """Return a sentence if the population changed, else an empty text."""
         changed = f"the population changed: {len(result.changed):,} pairs of windows do not meet"
         return changed if result.changed else "no change is proved"
 
@@ -135,18 +135,18 @@ class CompareArrival(
     also: Annotated[Sequence[AnyQuery], Param("Further queries with one answer each.", longest=100)] = ()
 
     def perform(self, session: HoldoutSession) -> Drift:
-        """Ask each query of both sides."""
+        """Ask each query about the rows of the arrival and about earlier rows."""
         from everhold.asking.arrivals.over_time import diagnose_drift
 
         session.check_queries()
         return diagnose_drift(session.executor, arrival=self.arrival, columns=self.columns, also=self.also)
 
     def facts(self, result: Drift) -> Mapping[str, Any]:
-        """Number of the arrival, and of the comparisons."""
+        """Return the numbers of the arrival and of the comparisons, for the audit log."""
         return {"arrival": result.arrival, "queries": len(result)}
 
     def remark(self, result: Drift) -> str:
-        """Whether the population changed."""
+        """Return a sentence if the population changed, else an empty text."""
         changed = f"the population changed, as shown by {', '.join(result.changed)}"
         return changed if result.changed else "no change is proved"
 
@@ -177,5 +177,5 @@ class Retire(
         return opened
 
     def facts(self, result: Table) -> Mapping[str, Any]:
-        """How many rows were opened."""
+        """Return the number of opened rows, for the audit log."""
         return {"before": self.before, "rows": result.num_rows}

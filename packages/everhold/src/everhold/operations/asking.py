@@ -40,7 +40,7 @@ class QuoteQuery(HoldoutOperation["QuotedPrice"], verb="quote", role=Role.ANALYS
     tolerance: _Tolerance = None
 
     def perform(self, session: HoldoutSession) -> QuotedPrice:
-        """Compile the query, and price the plan."""
+        """Compile the query, and return the price of its plan."""
         if self.query is None and self.tolerance is not None:
             raise QueryRejected(
                 f"tolerance is {self.tolerance:g} and no query is given. Pass quote(query, tolerance=...)."
@@ -84,7 +84,7 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
     ] = None  # fmt: skip
 
     def perform(self, session: HoldoutSession) -> Any:
-        """Compile the query, and let the executor answer."""
+        """Compile the query, and let the executor answer it."""
         from everhold.values.tracked_models import MODELS, check_tracked
 
         beside = {MODELS: check_tracked(self.models)} if self.models else {}
@@ -100,7 +100,7 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
         return executor.ask(plan, strict=self.strict, beside=beside)
 
     def facts(self, result: Any) -> Mapping[str, Any]:
-        """Outcome in a word, and the query's hash."""
+        """Return the outcome in a word, and the query's hash, for the audit log."""
         return {"outcome": _outcome(result), "query": getattr(result, "query", None)}
 
 
@@ -137,7 +137,7 @@ class AskMany(
             return ask_apart(executor, batch)
 
     def facts(self, result: list[Answer]) -> Mapping[str, Any]:
-        """How many had which outcome."""
+        """Return the number of queries with each outcome, for the audit log."""
         return {"outcomes": dict(Counter(map(_outcome, result)))}
 
 

@@ -96,7 +96,7 @@ class ListGates(
     """List the gates with their champions, and the number of their challenges."""
 
     def perform(self, session: HoldoutSession) -> list[Facts]:
-        """Read the ledger."""
+        """Return the gates, read from the ledger."""
         from everhold.gates.records import Gates
 
         names = session.executor.ledger.head().accounts.of(Gates).by_name
@@ -112,7 +112,7 @@ class ReadHistory(
     gate: _Gate
 
     def perform(self, session: HoldoutSession) -> GateHistory:
-        """Read the ledger."""
+        """Return the champions so far, read from the ledger."""
         return _at(session, self.gate).history()
 
 
@@ -140,7 +140,7 @@ class OpenGate(
     training: _Training = None
 
     def perform(self, session: HoldoutSession) -> Facts:
-        """Record the gate."""
+        """Record the gate in the ledger."""
         gate = open_gate(
             session, self.name, self.metric, champion=self.champion, margin=self.margin, challenges=self.challenges,
             training=self.training,
@@ -165,11 +165,11 @@ class ChallengeChampion(
     strict: _Strict = False
 
     def perform(self, session: HoldoutSession) -> Verdict:
-        """Compare."""
+        """Compare the challenger with the champion, and return the verdict."""
         return _at(session, self.gate).challenge(self.candidate, training=self.training, strict=self.strict)
 
     def facts(self, result: Verdict) -> Mapping[str, Any]:
-        """Outcome, and the query's hash."""
+        """Return the outcome, and the query's hash, for the audit log."""
         return _outcome(self.gate, result)
 
 
@@ -188,7 +188,7 @@ class Complete(
     training: _Training = None
 
     def perform(self, session: HoldoutSession) -> Facts:
-        """Store the values."""
+        """Store the champion's values for the new rows."""
         found = _at(session, self.gate, cases=False)
         found.complete(self.champion, training=self.training)
         return found.status()
@@ -221,7 +221,7 @@ class OpenCaseGate(
     baseline: Annotated[AnyResults | None, Param("AnyResults that guards are held against.")] = None
 
     def perform(self, session: HoldoutSession) -> Facts:
-        """Record the gate."""
+        """Record the gate in the ledger."""
         if self.better is None and self.any_of is None:
             raise QueryRejected("No metric is named. Send better, or any_of.")
         gate = open_gate(
@@ -254,14 +254,14 @@ class SendResults(
     strict: _Strict = False
 
     def perform(self, session: HoldoutSession) -> Verdict:
-        """Compare."""
+        """Compare the results with those of the champion, and return the verdict."""
         return _at(session, self.gate, cases=True).challenge(
             self.results, challenger=self.challenger, champion=self.champion, baseline=self.baseline,
             strict=self.strict,
         )  # fmt: skip
 
     def facts(self, result: Verdict) -> Mapping[str, Any]:
-        """Outcome, and the query's hash."""
+        """Return the outcome, and the query's hash, for the audit log."""
         return _outcome(self.gate, result)
 
 
@@ -286,13 +286,13 @@ class CheckVersion(
     strict: _Strict = False
 
     def perform(self, session: HoldoutSession) -> CheckVerdict:
-        """Compare."""
+        """Compare the results with those of the baseline, and return the verdict."""
         return _at(session, self.gate, cases=True).check(
             self.results, margin=self.margin, challenger=self.challenger, baseline=self.baseline, strict=self.strict
         )
 
     def facts(self, result: CheckVerdict) -> Mapping[str, Any]:
-        """Outcome, and the query's hash."""
+        """Return the outcome, and the query's hash, for the audit log."""
         return {"gate": self.gate, "outcome": result.verdict, "query": result.query}
 
 
@@ -306,7 +306,7 @@ class ListOpenCases(
     gate: _Gate
 
     def perform(self, session: HoldoutSession) -> list[Any]:
-        """Read the note about them."""
+        """Return the open cases, read from the note beside the sealed rows."""
         return _at(session, self.gate, cases=True).open_cases
 
 
@@ -348,7 +348,7 @@ class StartChallenge(
     futility: Annotated[bool, Param("Also stop where nothing will hardly be proved, for a surprise.")] = False
 
     def perform(self, session: HoldoutSession) -> dict[str, Any]:
-        """Open it, and hand out the first cases."""
+        """Open the challenge, and hand out the first cases."""
         gate = _at(session, self.gate, cases=True)
         return _cases(gate.open(self.challenger, batch=self.batch, futility=self.futility))
 
@@ -370,7 +370,7 @@ class NextCases(
     challenger: _Challenger
 
     def perform(self, session: HoldoutSession) -> dict[str, Any]:
-        """Read the ledger."""
+        """Return the cases to run now, read from the ledger."""
         return _cases(_opened(session, self.gate, self.challenger))
 
 
@@ -409,7 +409,7 @@ class Withdraw(
     challenger: _Challenger
 
     def perform(self, session: HoldoutSession) -> Verdict:
-        """Record the end."""
+        """Record the end of the challenge in the ledger."""
         return _opened(session, self.gate, self.challenger).withdraw()
 
 
@@ -426,7 +426,7 @@ class ListCasesLeft(
     gate: _Gate
 
     def perform(self, session: HoldoutSession) -> list[Any]:
-        """Read the ledger."""
+        """Return the cases without results of the champion, read from the ledger."""
         return _at(session, self.gate, cases=True).cases_left()
 
 

@@ -125,7 +125,7 @@ class HoldoutOperation(Generic[Result]):
             setattr(cls, name, value)
 
     def perform(self, session: HoldoutSession) -> Result:
-        """Do it on this machine."""
+        """Perform the operation on this machine."""
         raise NotImplementedError
 
     def lasts(self, session: HoldoutSession) -> bool:
@@ -209,7 +209,7 @@ class Parameter:
 
     @property
     def several(self) -> bool:
-        """True if it is a list."""
+        """True if the parameter is a list."""
         return any(get_origin(each) is Sequence for each in (self.type, *get_args(self.type)))
 
 

@@ -22,7 +22,7 @@ class ReadStatus(HoldoutOperation["Facts"], verb="status", role=Role.VIEWER, rou
     """The holdout in public facts: rows, mechanism, promise, what was asked, what is left, the ledger's head."""
 
     def perform(self, session: HoldoutSession) -> Facts:
-        """Gather the facts."""
+        """Return the public facts of the holdout."""
         from everhold.asking.reports.status import status_of
         from everhold.ledger.acts import Declarations
 
@@ -39,7 +39,7 @@ class ReadRemaining(
     """Remaining budget by name; for an analyst, the rest of the allotment."""
 
     def perform(self, session: HoldoutSession) -> dict[str, int]:
-        """Count."""
+        """Return the remaining budget."""
         executor = session.asked_of()
         return executor.remaining(executor.ledger.head())
 
@@ -49,7 +49,7 @@ class ReadPromise(HoldoutOperation["Promise"], verb="promise", role=Role.VIEWER,
     """The promise that all answers keep together: its numbers, its sentence, and the budget at the beginning."""
 
     def perform(self, session: HoldoutSession) -> Promise:
-        """Compute it."""
+        """Return the promise of all answers."""
         from everhold.asking.reports.status import promise_of
 
         return promise_of(session)
@@ -63,7 +63,7 @@ class ReadTranscript(HoldoutOperation["Transcript"], verb="transcript", role=Rol
     """
 
     def perform(self, session: HoldoutSession) -> Transcript:
-        """Read the ledger."""
+        """Return the transcript, read from the ledger."""
         from everhold.asking.reports.status import transcript_of
         from everhold.ledger.store import all_entries
 
@@ -82,7 +82,7 @@ class Certify(
     timestamp: Annotated[Any, Param("Who states when it was signed.")] = None
 
     def perform(self, session: HoldoutSession) -> Certificate:
-        """Check the whole ledger, and sign."""
+        """Check the whole ledger, and return the signed certificate."""
         from everhold.asking.reports.certifying import certificate_of
 
         return certificate_of(session, self.answers, queries=self.queries, timestamp=self.timestamp)
@@ -104,7 +104,7 @@ class Certify(
         return {"format": "json", "answer": chosen, **({} if self.queries else {"queries": "false"})}
 
     def received(self, found: Any) -> Certificate:
-        """The signed document."""
+        """Return the signed document as a certificate."""
         from everhold.certificate import Certificate
 
         return Certificate(found)

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Transport(Protocol):
-    """A way to a holdout."""
+    """A way to perform operations on a holdout, on this machine or in a service."""
 
     @property
     def session(self) -> HoldoutSession | None:
@@ -39,7 +39,7 @@ class Transport(Protocol):
         """What an extension adds to a holdout under its name; None if nothing does."""
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the connections that are open."""
 
 
 class LocalTransport:
