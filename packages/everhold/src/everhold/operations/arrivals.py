@@ -110,7 +110,7 @@ class AskOverTime(
         return {"windows": len(result)}
 
     def remark(self, result: OverTime) -> str:
-        """Return a sentence if the population changed, else an empty text."""
+        """Return a sentence that says whether a change of the population is proved."""
         changed = f"the population changed: {len(result.changed):,} pairs of windows do not meet"
         return changed if result.changed else "no change is proved"
 
@@ -146,7 +146,7 @@ class CompareArrival(
         return {"arrival": result.arrival, "queries": len(result)}
 
     def remark(self, result: Drift) -> str:
-        """Return a sentence if the population changed, else an empty text."""
+        """Return a sentence that says whether a change of the population is proved."""
         changed = f"the population changed, as shown by {', '.join(result.changed)}"
         return changed if result.changed else "no change is proved"
 
