@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from everhold.display import Display, at_least, at_most, left_in_words, plain, rounded, wider_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 FRESH_LABELS = "labels drawn anew on these rows"
 """The population of an answer about predictions by position."""
@@ -68,6 +68,16 @@ def estimand_in_words(about: str | None) -> str:
         "about the population takes as unseen: then every answer of this holdout is promised for labels drawn anew on "
         "these rows only."
     )
+
+
+def which_rows(rows: tuple[int, int] | None, before: str = "") -> str:
+    """Return which sealed rows an answer is about, after the text ``before``, or nothing if no rows were appended."""
+    return "" if rows is None else f"{before}about rows {rows[0]:,} to {rows[1]:,}"
+
+
+def order_of_rows(rows: tuple[int, int] | None, before: str = "") -> str:
+    """Return a sentence about which rows an answer is about, or nothing if no rows were appended."""
+    return "" if rows is None else f"{before}It is {which_rows(rows)}, in the order of arrival."
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +224,8 @@ class Answer(Display):
             return f"refused: what is left{whose} may not cover it ({left} left)"
         return (
             f"{rounded(self.value)} in [{at_least(self.low)}, {at_most(self.high)}], from {self.source}, charged "
-            f"{self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}{self._which_rows('; ')}"
+            f"{self.charged}, {left} left{f'; {unsealed}' if unsealed else ''}{which_rows(self.rows, '; ')}"
         )
-
-    def _which_rows(self, before: str) -> str:
-        return "" if self.rows is None else f"{before}about rows {self.rows[0]:,} to {self.rows[1]:,}"
 
     def explain(self) -> str:
         """Explain in words what the interval means, why it is as wide as it is, and what would make it narrower."""
@@ -274,7 +281,7 @@ class Answer(Display):
         )
         return self._holds(self.low, self.high) + " ".join(filter(None, (
             estimand_in_words(self.about), self._counts, sources[self.source], means.get(self.source, ""), validity,
-            self.rows_worth, self._order_of_rows(), narrower,
+            self.rows_worth, order_of_rows(self.rows), narrower,
         )))  # fmt: skip
 
     @property
@@ -320,11 +327,18 @@ class Answer(Display):
             if math.isfinite(self.sealed)
             else "The study is unsealed: what the sealed rows themselves say is beyond the end of the scale.", asked,
             "No new query is answered any more, so nothing has to be held back.", self.rows_worth,
-            self._order_of_rows(),
+            order_of_rows(self.rows),
         )))  # fmt: skip
 
-    def _order_of_rows(self) -> str:
-        return "" if self.rows is None else f"It is{self._which_rows(' ')}, in the order of arrival."
+
+def answer_rows(named: Iterable[tuple[Mapping[str, Any], Answer]]) -> list[dict[str, Any]]:
+    """Return one table row for each answer: the columns that name it, and what the answer says.
+
+    All rows have the same columns. What only some answers say, such as unsealed numbers, is None in the others.
+    """
+    rows = [{**names, **answer.to_dict()} for names, answer in named]
+    columns = dict.fromkeys(name for row in rows for name in row if name not in ("remaining", "query"))
+    return [{name: row.get(name) for name in columns} for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,10 +383,8 @@ class Shares(Display):
         return {f"{self.each}s": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each bin: bin, value, low, high, source, charged."""
-        shown = ("value", "low", "high", "source", "charged")
-        rows = {name: answer.to_dict() for name, answer in self.answers.items()}
-        return [{self.each: name, **{key: row[key] for key in shown}} for name, row in rows.items()]
+        """Return one dict for each bin: bin, value, low, high, source, charged, and unsealed numbers if there are any."""
+        return answer_rows(({self.each: name}, answer) for name, answer in self.answers.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,6 +379,8 @@ def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None 
         '19 of 20 queries and 9 of 10 surprises'
         >>> left_in_words({"queries": 0, "surprises": 3})  # of the plan, beyond which it may answer
         '0 planned queries and 3 surprises'
+        >>> left_in_words({"queries": 1})
+        '1 query'
     """
     said = []
     for name, count in remaining.items():
@@ -387,7 +389,8 @@ def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None 
         if whole is not None:
             said.append(f"{count:,} of {whole[name]:,} {word}")
         else:
-            said.append(f"{count:,} {word.removesuffix('s') if count == 1 else word}")
+            one = "query" if name == "queries" else name.removesuffix("s")
+            said.append(f"{count:,} {one if count == 1 else word}")
     return " and ".join(said)
 
 

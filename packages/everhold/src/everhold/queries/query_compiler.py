@@ -21,7 +21,7 @@ from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuer
 from everhold.values.base import BoundQuery, Clip, kept_clips, with_clips
 from everhold.values.expressions import RowValue
 from everhold.values.expressions.tree import Expression, Node, Operation
-from everhold.values.missing import have_values, values_counted
+from everhold.values.missing import columns_needed, have_values, values_counted
 
 if TYPE_CHECKING:
     from everhold.answers import Answer
@@ -253,15 +253,17 @@ class QueryCompiler(CompileContext):
         return with_clips(bound, [Clip(what, low, bound.at_one, beyond)])
 
     def with_missing(self, bound: BoundQuery, value: RowValue) -> BoundQuery:
-        """Return the query with notes about values that replace missing ones, by the steward's rules."""
-        names = values_counted(value.expression, self.schema.missing)
+        """Return the query with notes about values that replace missing ones, by the steward's rules.
+
+        A rule of a metric predicts for every row, so rows are never left out of it, and a note says so.
+        """
+        rules = self.schema.missing
         clips = [
-            Clip(
-                f"missing values of {name}", None, None, self._share_without([name]),
-                said=self.schema.missing[name].counts,
-            )
-            for name in names
-        ]  # fmt: skip
+            Clip(f"missing values of {name}", None, None, self._share_without([name]), said=rules[name].counts)
+            for name in values_counted(value.expression, rules)
+        ]
+        if "rule" in bound.description and (lacking := columns_needed(value.expression, rules)):
+            clips.append(replace(self.left_out(lacking), said="are predicted by the rule, too"))
         return with_clips(bound, [*kept_clips(bound.facts), *clips])
 
     def left_out(self, columns: Collection[str], within: RowwiseQuery | None = None) -> Clip:

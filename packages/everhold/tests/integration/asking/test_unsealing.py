@@ -40,6 +40,19 @@ QUERIES = (OPEN, OFF, SILENT)
 TOLD = ("sealed", "sealed_low", "sealed_high")
 
 
+def test_tables_of_several_answers_have_the_unsealed_numbers(tmp_path):
+    with asked(tmp_path) as holdout:
+        bins = histogram("delay", [0, 15])
+        before = holdout.ask(bins)
+        assert "sealed" not in before.to_rows()[0]
+        holdout.unseal()
+        after = holdout.ask(bins)
+        for name, row in zip(after.answers, after.to_rows(), strict=True):
+            assert [row[each] for each in TOLD] == [getattr(after[name], each) for each in TOLD]
+        assert "sealed_low" in after._repr_html_()
+        assert "sealed_low" in str(after)
+
+
 def sealed_rows():
     return rows(0, COUNT)
 

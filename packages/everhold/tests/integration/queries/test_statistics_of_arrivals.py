@@ -53,5 +53,35 @@ def test_statistics_of_rows_that_arrived_are_other_queries(holdout):
         assert not again.repeated, name
         assert again.query != before[name].query
         assert holdout.ask(query(), as_of=0).value == before[name].value
+    assert "about rows 1 to 800" in str(holdout.ask(eh.auc(FIRST)))
     windows = holdout.over_time(eh.auc(FIRST)).to_rows()
     assert windows[0]["value"] > 0.5 > windows[1]["value"]
+
+
+CHOSEN = {
+    "quantile": lambda: eh.quantile("x", low=-3, high=3),
+    "choice": lambda: eh.choose(["x > 0", "x > 1"]),
+    "scan": lambda: eh.first_above(["x > 1", "x > 0"], 0.3),
+    "table": lambda: eh.synthesize({"columns": [{"name": "y", "values": [0, 1], "rest": 0}]}, 1),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_what_is_chosen_says_which_rows_it_is_about(holdout, name):
+    first = holdout.ask(CHOSEN[name]())
+    assert first.rows is None
+    assert "rows" not in first.to_dict()
+    holdout.append(rows(3))
+    later = holdout.ask(CHOSEN[name]())
+    assert later.rows == (1, 800)
+    assert later.to_dict()["rows"] == [1, 800]
+    assert str(later).endswith("; about rows 1 to 800")
+    assert "It is about rows 1 to 800, in the order of arrival." in later.explain()
+
+
+def test_a_quantile_that_was_told_stays_when_training_rows_arrive(holdout):
+    told = holdout.ask(CHOSEN["quantile"]())
+    holdout.append(rows(3), training={name: column + 0.2 if name == "x" else column for name, column in rows(4).items()})
+    again = holdout.ask(CHOSEN["quantile"](), as_of=0)
+    assert again.repeated
+    assert (again.value, again.low, again.high) == (told.value, told.low, told.high)

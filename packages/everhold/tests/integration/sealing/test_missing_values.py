@@ -73,6 +73,34 @@ def test_rows_without_a_value_are_left_out_and_the_answer_says_so(dropped, kind)
     assert answer.low < answer.high
 
 
+def test_a_row_of_which_nothing_says_whether_it_counts_is_left_out(tmp_path):
+    sealed, training = (trial(seed, 4_000) for seed in (5, 6))
+    with seal(tmp_path, "drop", holdout=sealed, training=training) as holdout:
+        low = holdout.ask(eh.mean("x > 0.5", given="bp > 140 or sex = 'F'"))
+        both = holdout.ask(eh.mean("died = 1", given="bp > 140"))
+        arms = holdout.ask(eh.risk_difference("x > 0.5", arm="died", treated=1, control=0))
+        assert low.clipped.startswith("rows without bp are left out (2")
+        assert both.clipped.startswith("rows without bp or died are left out (3")
+        assert "rows without died are left out (1" in arms.clipped or "rows without died are left out (9" in arms.clipped
+        holdout.unseal()
+        bp, died, half, known = sealed["bp"], sealed["died"], sealed["x"] > 0.5, ~np.isnan(sealed["bp"])
+        counts = known & ((bp > 140) | (sealed["sex"] == "F"))
+        truths = [half[counts].mean(), died[(bp > 140) & ~np.isnan(died)].mean(), half[died == 1].mean() - half[died == 0].mean()]
+        asked = [eh.mean("x > 0.5", given="bp > 140 or sex = 'F'"), eh.mean("died = 1", given="bp > 140")]
+        asked.append(eh.risk_difference("x > 0.5", arm="died", treated=1, control=0))
+        assert [holdout.ask(query).sealed for query in asked] == pytest.approx(truths, abs=1e-6)
+
+
+def test_a_rule_predicts_every_row_and_the_answer_says_so(tmp_path):
+    sealed, training = ({**trial(seed), "y": (trial(seed)["x"] > 0.5).astype(int)} for seed in (5, 6))
+    with seal(tmp_path, {"bp": "drop"}, holdout=sealed, training=training, label="y") as holdout:
+        for query in (eh.accuracy("bp > 130"), eh.metric("f1", "bp > 130")):
+            assert "rows without bp are predicted by the rule, too (2" in holdout.ask(query).clipped
+        holdout.unseal()
+        right = (sealed["bp"] > 130) == (sealed["y"] == 1)  # a gap is not above 130
+        assert holdout.ask(eh.accuracy("bp > 130")).sealed == pytest.approx(right.mean())
+
+
 def test_a_mean_of_rows_with_a_value_is_that_of_a_condition(dropped):
     asked = dropped.ask(eh.mean("bp > 151"))
     same = dropped.ask(eh.mean("bp > 151", given='"bp" is not null'))

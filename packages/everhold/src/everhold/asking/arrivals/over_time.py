@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from everhold.answers import UNSEALED
 from everhold.arguments import brief
 from everhold.asking.session import growth_of
 from everhold.display import Display, html_sentences, html_table
@@ -36,9 +37,9 @@ class OverTime(Display):
 
     Attributes:
         asked: The query, as people read it.
-        rows: One for each window: window, rows, value, low, high, source, charged; under one law also joint_low and
-            joint_high, what all windows so far leave possible. Both are None from the first window whose interval
-            contradicts an earlier one.
+        rows: One for each window: window, rows, value, low, high, source, charged, and unsealed numbers if there are
+            any; under one law also joint_low and joint_high, what all windows so far leave possible. Both are None from
+            the first window whose interval contradicts an earlier one.
         changed: Pairs of windows whose intervals do not meet. The population changed between them, with the confidence
             of the holdout.
         contradiction: In words, that the windows contradict one law. Empty if they do not, or if one law was not
@@ -134,6 +135,8 @@ def ask_over_time(
             "window": name, "rows": asking.schema.rows, "value": answer.value, "low": answer.low, "high": answer.high,
             "source": answer.source, "charged": answer.charged,
         }  # fmt: skip
+        if answer.sealed is not None:
+            row |= {each: getattr(answer, each) for each in UNSEALED}
         if law == "one" and answer.low is not None and answer.high is not None:
             joint = (max(joint[0], answer.low), min(joint[1], answer.high))
             one_law = joint[0] <= joint[1]

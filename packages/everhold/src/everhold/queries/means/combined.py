@@ -212,8 +212,8 @@ class ShareQuery(plans.DerivedQuery):
         """
         self.check_texts(compiler.schema)
         asked = replace(self, part=self.part.placed(compiler), whole=self.whole.placed(compiler))
-        needed = self.part.needed(compiler.schema)
-        if not (new := needed and needed - self.whole.tested(compiler.schema)):
+        unknown = self.whole.needed(compiler.schema)  # where these are missing, nothing says whether a row counts
+        if not (new := unknown | self.part.needed(compiler.schema) - self.whole.tested(compiler.schema)):
             return asked
         known = have_values(new)
         return replace(
@@ -222,7 +222,7 @@ class ShareQuery(plans.DerivedQuery):
             if isinstance(self.whole, MeanQuery)
             else WithinQuery(MeanQuery(known), asked.whole),
             shown=None if self.shown is None else f"{self.shown} and {known}",
-            left_out=compiler.left_out(new, self.whole),
+            left_out=compiler.left_out(new, None if unknown else self.whole),
         )
 
     def as_one(self, compiler: CompileContext) -> BoundQuery | None:

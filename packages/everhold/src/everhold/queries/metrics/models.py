@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from everhold.answers import Answer
+from everhold.answers import Answer, answer_rows
 from everhold.arguments import brief
 from everhold.display import Display
 from everhold.errors import DependenceWarning, QueryRejected
@@ -303,12 +303,9 @@ class SliceAnswers(Display, Mapping[tuple[Any, ...], Answer]):
         return {"by": list(self.by), "rows": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each slice, for a table."""
-        return [
-            {**dict(zip(self.by, values, strict=True)), "value": answer.value, "low": answer.low, "high": answer.high,
-             "source": answer.source, "charged": answer.charged}
-            for values, answer in self.answers.items()
-        ]  # fmt: skip
+        """Return one dictionary for each slice, for a table, with unsealed numbers if there are any."""
+        named = ((dict(zip(self.by, values, strict=True)), answer) for values, answer in self.answers.items())
+        return answer_rows(named)
 
 
 def evaluation(

@@ -272,8 +272,11 @@ class QuantilePlan(results.OneEntry[Quantile]):
         """Return the result with the quantile in its own units."""
         if answer is None:
             return Quantile(value=None, low=None, high=None, level=self.level, level_error=None, **paid)
-        value, low, high = self._numbers(*answer["edges"])
-        return Quantile(value=value, low=low, high=high, level=self.level, level_error=answer["within"], **paid)
+        low, high = answer["low"], answer["high"]  # None where no edge bounds it
+        return Quantile(
+            value=answer["value"], low=-math.inf if low is None else low, high=math.inf if high is None else high,
+            level=self.level, level_error=answer["within"], **paid,
+        )  # fmt: skip
 
 
 def quantile(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from everhold.answers import QuotedPrice, estimand_in_words
+from everhold.answers import QuotedPrice, estimand_in_words, order_of_rows, which_rows
 from everhold.arguments import brief
 from everhold.display import Display, left_in_words, plain, wider_in_words
 from everhold.errors import QueryRejected
@@ -26,7 +26,16 @@ from everhold.queries.interval_planner import MemberLevels, Prepared
 from everhold.queries.makers import as_rowwise
 from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, RowwiseQuery, digest
+from everhold.queries.query import (
+    MOST_SHOWN,
+    ExecutionResult,
+    Pricing,
+    Query,
+    QueryPlan,
+    RowwiseQuery,
+    digest,
+    rows_of,
+)
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:
@@ -78,9 +87,12 @@ class Paid(QueryResult):
     Attributes:
         widens: Factor by which the intervals of later queries are wider because of this answer, about; 1 if it costs
             them nothing, or if the query was answered before.
+        rows: Numbers of the first and last sealed row that the answer is about, in the order of arrival; None if no
+            rows were appended.
     """
 
     widens: float = 1.0
+    rows: tuple[int, int] | None = None
 
     @property
     def refused(self) -> bool:
@@ -93,10 +105,12 @@ class Paid(QueryResult):
         return {**{name: plain(getattr(self, name)) for name in own}, **self.payment()}
 
     def payment(self) -> dict[str, Any]:
-        """Return the fields that end each `to_dict`: charged, remaining, query, and if needed widens and about."""
+        """Return the fields that end each `to_dict`: charged, remaining, query, and if needed widens, about and rows."""
         about = {} if self.about is None else {"about": self.about}
         widens = {} if self.widens == 1.0 else {"widens": self.widens}
-        return {"charged": self.charged, "remaining": dict(self.remaining), "query": self.query, **widens, **about}
+        rows = {} if self.rows is None else {"rows": list(self.rows)}
+        paid = {"charged": self.charged, "remaining": dict(self.remaining), "query": self.query}
+        return {**paid, **widens, **about, **rows}
 
     @abstractmethod
     def _found(self) -> str | None:
@@ -110,7 +124,8 @@ class Paid(QueryResult):
         left, found = left_in_words(self.remaining), self._found()
         if found is None:
             return f"refused: what is left does not pay for it ({left} left)"
-        return f"{found}, charged {self.charged:,}{wider_in_words(self.widens)}, {left} left"
+        which = which_rows(self.rows, "; ")
+        return f"{found}, charged {self.charged:,}{wider_in_words(self.widens)}, {left} left{which}"
 
     def explain(self) -> str:
         """Explain in words what the answer says about the population, and what would make its interval narrower."""
@@ -122,6 +137,7 @@ class Paid(QueryResult):
         return (
             f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
             f"this holds for {self.about or 'the population'}: {self._meaning()} {estimand_in_words(self.about)}"
+            f"{order_of_rows(self.rows, ' ')}"
         )
 
 
@@ -293,6 +309,7 @@ class OneEntry(QueryPlan[Result]):
             confidence=self.mechanism.confidence,
             about=about_of(self.schema, by_position=self.by_position),
             shown=self.shown,
+            rows=None if entry is None else rows_of(entry.answer),
             widens=1.0 if entry is None or entry.repeated else entry.answer["node"]["widens"],
         )
 

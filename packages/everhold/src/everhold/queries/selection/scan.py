@@ -19,7 +19,7 @@ from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import Entry, EntryDraft, Outcome
 from everhold.mechanisms.labels import Around, in_millionths, set_nats
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest, rows_of
 from everhold.queries.selection import results
 from everhold.values.units import UNITS, MeanUnits
 
@@ -316,6 +316,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
             "confidence": self.mechanism.confidence,
             "repeated": not refused and all(entry.repeated for entry in entries),
             "about": about_of(self.schema, by_position=self.compared.by_position),
+            "rows": rows_of(entries[0].answer) if entries else None,
         }  # fmt: skip
         answers = [] if refused else [entry.answer for entry in entries]
         found = tuple(place for place, answer in enumerate(answers) if answer["above"])
