@@ -552,6 +552,14 @@ MUTATIONS = [
         (f"{_GATES}/test_listed_queries.py::test_others_pay_for_the_value_that_is_told_of_a_member",),
     ),
     Mutation(
+        "S8",
+        "numbers of rows that vary",
+        "everhold/mechanisms/public_levels.py",
+        "return mechanism.allowance * half * math.sqrt((1.0 + scale) / 2.0 * half / nats)",
+        "return 0.0",
+        ("everhold/integration/queries/test_guesses.py",),
+    ),
+    Mutation(
         "S9",
         "priors of told sums",
         "everhold/mechanisms/releases.py",

@@ -13,7 +13,7 @@ from everhold.arguments import as_float, as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.queries import Form
 from everhold.queries.means.combined import ConditionalMean, DifferenceQuery, ShareQuery
-from everhold.queries.means.mean import MeanQuery, StatisticalQuery
+from everhold.queries.means.mean import MeanQuery, StatisticalQuery, name_of
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.query import Query, RowwiseQuery
 
@@ -176,6 +176,11 @@ def as_rowwise(query: object) -> RowwiseQuery:
             raise QueryRejected(
                 f"{name} has a weight or a condition that the other query does not have. Give both queries the same "
                 "weight= and where=."
+            )
+        if isinstance(asked, ShareQuery):
+            raise QueryRejected(
+                f"{name_of(asked)} is a mean among some rows only. Ask for it alone, or compare two groups of rows with "
+                "risk_difference(...)."
             )
         raise QueryRejected(
             f"{name} is no mean of row values. Pass a condition, mean(...), accuracy(...), error(...), brier(...) or "

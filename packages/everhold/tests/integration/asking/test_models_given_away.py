@@ -1,6 +1,7 @@
 """A model that is declared, promoted or given away stays what it was, whatever becomes of objects and files outside."""
 
 import copy
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -140,6 +141,32 @@ def test_declared_code_may_ask_once_what_the_machine_is(tmp_path):
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     said = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=free)
     assert said.stdout == "declared\ndeclared\n", said.stderr
+
+
+class Searches(Reads):
+    """Looks for other packages when it is fitted, as pandas does once in a process."""
+
+    def fit(self, rows, labels):
+        list(importlib.metadata.distributions(path=[self.path]))
+        self.classes_ = np.unique(labels)
+        return self
+
+    def predict(self, rows):
+        return np.zeros(len(rows), dtype=int)
+
+
+def test_declared_code_may_look_for_packages_and_reads_nothing_there(tmp_path, monkeypatch):
+    space = eh.grid(Searches(str(tmp_path / "python999.zip"), at_fit=True), {"at_fit": [True]})
+    with create(tmp_path) as holdout:
+        with pytest.raises(eh.QueryRejected, match=r"uses open .*python999.zip.* when it is fitted"):
+            holdout.declare("models", space)
+        monkeypatch.syspath_prepend(str(tmp_path / "python999.zip"))
+        holdout.declare("models", space)
+        assert holdout.ask(space.at(at_fit=True)).source == "declared"
+        (tmp_path / "note.txt").write_text("1")
+        monkeypatch.syspath_prepend(str(tmp_path / "note.txt"))
+        with pytest.raises(eh.QueryRejected):  # it is not read there either
+            holdout.declare("reads", eh.grid(Reads(str(tmp_path / "note.txt"), at_fit=True), {"at_fit": [True]}))
 
 
 def test_a_listed_model_uses_no_files(tmp_path):

@@ -142,3 +142,8 @@ def test_the_command_line_asks_it(tmp_path, capsys, monkeypatch, holdout):
     assert ended.value.code in (0, None)
     told = json.loads(capsys.readouterr().out)
     assert told["value"] == pytest.approx(CASES["texts"][1](TRAINED), abs=1e-6)
+
+
+def test_means_among_some_rows_are_refused_with_what_compares_groups_of_rows():
+    with pytest.raises(eh.QueryRejected, match=r"^ratio of y=1 is a mean among some rows only\. .*risk_difference"):
+        eh.difference(eh.mean("y=1", given="x>0"), eh.mean("y=1", given="x<=0"))

@@ -115,3 +115,48 @@ def test_a_bet_whose_stakes_follow_from_an_own_guess_has_no_level_by_its_descrip
         )
         assert bet.described is None
         assert share.described is not None
+
+
+class Above:
+    """Says 1 where x is above 0, and ``spare`` makes two models of it that agree on every row."""
+
+    feature_names_in_ = ("x",)
+
+    def __init__(self, spare):
+        self.spare = spare
+
+    def predict(self, rows):
+        return (np.ravel(np.asarray(rows, dtype=float)) > 0.0).astype(int)
+
+
+@pytest.mark.filterwarnings("ignore::everhold.VacuousGuaranteeWarning")
+@pytest.mark.parametrize("few", [1, 4])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_guess_that_is_exactly_right_is_confirmed_where_training_rows_show_no_spread(tmp_path, few, grouped):
+    """Equal models, events that never happen, and a model without errors: only the numbers of rows vary."""
+    arms = {"arm": "arm", "treated": "A", "control": "B"}
+    asked = {
+        "no event": lambda: eh.risk_difference("none = 1", **arms),
+        "every row": lambda: eh.risk_difference("none = 0", **arms, given="x > 1"),
+        "equal F1": lambda: eh.difference(eh.metric("f1", Above(1)), eh.metric("f1", Above(2))),
+        "equal recall": lambda: eh.difference(eh.metric("recall", Above(1)), eh.metric("recall", Above(2))),
+        "balanced": lambda: eh.metric("balanced_accuracy", Above(1)),
+    }
+    wrong = dict.fromkeys(asked, 0)
+    for draw in range(6):
+        rng = np.random.default_rng(draw)
+
+        def rows(count, first, rng=rng):
+            x = rng.normal(size=count)
+            made = {"x": x, "y": (x > 0).astype(int), "none": np.zeros(count),
+                    "arm": rng.choice(["A", "B"], count, p=[0.3, 0.7]).astype(object)}  # fmt: skip
+            return {**made, "home": first + np.arange(count) // 3} if grouped else made
+
+        dependence = eh.Groups("home") if grouped else None
+        with eh.Holdout.create(
+            tmp_path / f"{draw}.db", holdout=rows(1_200, 0), training=rows(1_200 // few, 10_000), label="y",
+            queries=50, dependence=dependence, planning=eh.Planning(allow_vacuous=True),
+        ) as holdout:  # fmt: skip
+            for name, query in asked.items():
+                wrong[name] += holdout.ask(query()).charged
+    assert sum(wrong.values()) <= 1, wrong

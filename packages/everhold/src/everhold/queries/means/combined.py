@@ -371,7 +371,7 @@ class ConditionalMean(ShareQuery):
         """Raise QueryRejected if the text of ``given`` is a number and not a condition."""
         if isinstance(self.whole, MeanQuery) and not is_condition(self.whole, schema):
             raise QueryRejected(
-                f"given is {brief(self.whole.text)}, a number. Pass a condition that selects rows, as in "
+                f"{brief(self.whole.text)} is a number, and it has to say which rows count. Pass a condition, as in "
                 "mean('arr_delay > 60', given=\"carrier = 'UA'\")."
             )
 
