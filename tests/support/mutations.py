@@ -555,8 +555,8 @@ MUTATIONS = [
         "S8",
         "numbers of rows that vary",
         "everhold/mechanisms/public_levels.py",
-        "return mechanism.allowance * half * math.sqrt((1.0 + scale) / 2.0 * half / nats)",
-        "return 0.0",
+        "error = max(error, half * math.sqrt((1.0 + mechanism.rows / trained) / 2.0 * half / nats))",
+        "pass",
         ("everhold/integration/queries/test_guesses.py",),
     ),
     Mutation(

@@ -377,28 +377,21 @@ class ReleasedIntervals:
             low, high = self.of_guesses(procedure, np.array([guess]), np.array([nats]))
             return float(low[0]), float(high[0])
         mechanism = self.mechanism
-        reach = mechanism.allowance * procedure.standard_error(guess)
+        error = procedure.standard_error(guess)
+        least, most = procedure.expected(guess, nats)
+        if not isinstance(procedure, BoundedDifferences):  # without a spread it rests on about nats / half rows
+            half, trained = (most - least) / 2.0, mechanism.training_rows or mechanism.rows
+            error = max(error, half * math.sqrt((1.0 + mechanism.rows / trained) / 2.0 * half / nats))
+        reach = mechanism.allowance * error
         if mechanism.slack and isinstance(procedure, BoundedDifferences):
             # whatever near guesses leave possible, as of means
             spared = mechanism.slack * (mechanism.tolerance - mechanism.rounding)
             reach = max(reach, spared + procedure.reach(nats))
-        least, most = procedure.expected(guess, nats)
-        reach = max(reach, self._by_counts((most - least) / 2.0, nats))
         least, most = least - reach, most + reach
         if procedure.of_all_rows:
             ends = self._rounded(np.array([guess]), np.array([least]), np.array([most]), np.array([nats]))
             return float(ends[0][0]), float(ends[1][0])
         return float(max(least - mechanism.rounding, 0.0)), float(min(most + mechanism.rounding, 1.0))
-
-    def _by_counts(self, half: float, nats: float) -> float:
-        """Return how far ends of an interval honestly move because sealed rows are not as many as was planned.
-
-        An interval of this half-width at this level that has no spread rests on about ``nats / half`` rows. Their
-        number varies by its root, both in the sealed rows and in the training rows.
-        """
-        mechanism = self.mechanism
-        scale = mechanism.rows / (mechanism.training_rows or mechanism.rows)
-        return mechanism.allowance * half * math.sqrt((1.0 + scale) / 2.0 * half / nats)
 
     def of_guesses(self, procedure: OfMeans, guesses: NDArray[np.float64], nats: NDArray[np.float64]) -> Ends:
         """Return the interval of a confirmed guess for queries about means, shape (queries,) each.

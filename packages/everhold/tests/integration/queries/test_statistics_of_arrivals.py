@@ -81,7 +81,8 @@ def test_what_is_chosen_says_which_rows_it_is_about(holdout, name):
 
 def test_a_quantile_that_was_told_stays_when_training_rows_arrive(holdout):
     told = holdout.ask(CHOSEN["quantile"]())
-    holdout.append(rows(3), training={name: column + 0.2 if name == "x" else column for name, column in rows(4).items()})
+    more = rows(4)
+    holdout.append(rows(3), training={**more, "x": more["x"] + 0.2})
     again = holdout.ask(CHOSEN["quantile"](), as_of=0)
     assert again.repeated
     assert (again.value, again.low, again.high) == (told.value, told.low, told.high)

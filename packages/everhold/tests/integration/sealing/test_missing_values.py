@@ -81,11 +81,11 @@ def test_a_row_of_which_nothing_says_whether_it_counts_is_left_out(tmp_path):
         arms = holdout.ask(eh.risk_difference("x > 0.5", arm="died", treated=1, control=0))
         assert low.clipped.startswith("rows without bp are left out (2")
         assert both.clipped.startswith("rows without bp or died are left out (3")
-        assert "rows without died are left out (1" in arms.clipped or "rows without died are left out (9" in arms.clipped
+        assert arms.clipped.startswith("rows without died are left out (")
         holdout.unseal()
         bp, died, half, known = sealed["bp"], sealed["died"], sealed["x"] > 0.5, ~np.isnan(sealed["bp"])
         counts = known & ((bp > 140) | (sealed["sex"] == "F"))
-        truths = [half[counts].mean(), died[(bp > 140) & ~np.isnan(died)].mean(), half[died == 1].mean() - half[died == 0].mean()]
+        truths = [half[counts].mean(), np.nanmean(died[bp > 140]), half[died == 1].mean() - half[died == 0].mean()]
         asked = [eh.mean("x > 0.5", given="bp > 140 or sex = 'F'"), eh.mean("died = 1", given="bp > 140")]
         asked.append(eh.risk_difference("x > 0.5", arm="died", treated=1, control=0))
         assert [holdout.ask(query).sealed for query in asked] == pytest.approx(truths, abs=1e-6)

@@ -105,7 +105,7 @@ class Paid(QueryResult):
         return {**{name: plain(getattr(self, name)) for name in own}, **self.payment()}
 
     def payment(self) -> dict[str, Any]:
-        """Return the fields that end each `to_dict`: charged, remaining, query, and if needed widens, about and rows."""
+        """Return the fields that end each `to_dict`: charged, remaining and query, if needed widens, about and rows."""
         about = {} if self.about is None else {"about": self.about}
         widens = {} if self.widens == 1.0 else {"widens": self.widens}
         rows = {} if self.rows is None else {"rows": list(self.rows)}
