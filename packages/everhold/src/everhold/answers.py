@@ -383,7 +383,7 @@ class Shares(Display):
         return {f"{self.each}s": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dict for each bin: bin, value, low, high, source, charged, and unsealed numbers if there are any."""
+        """Return one dict for each bin: bin, value, low, high, source, charged, and unsealed numbers if any."""
         return answer_rows(({self.each: name}, answer) for name, answer in self.answers.items())
 
 

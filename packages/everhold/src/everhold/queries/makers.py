@@ -179,7 +179,7 @@ def as_rowwise(query: object) -> RowwiseQuery:
             )
         if isinstance(asked, ShareQuery):
             raise QueryRejected(
-                f"{name_of(asked)} is a mean among some rows only. Ask for it alone, or compare two groups of rows with "
+                f"{name_of(asked)} is a mean among some rows only. Ask it alone, or compare two groups of rows with "
                 "risk_difference(...)."
             )
         raise QueryRejected(
