@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from everhold.values.expressions.tree import LETTERS, ColumnKind, Node, Operation, RowValue, lowered
 
-BLOCK = 2**14
+BLOCK = 2**16
 """Number of rows computed at once, so few that their columns stay in the processor's cache."""
 
 Words: TypeAlias = Sequence[str]
