@@ -449,14 +449,12 @@ class CompetitionSession:
         """
         said = {**said, "act": secrets.token_hex(16)}
         act = EntryDraft(digest(said), {**said, "shown": shown})
-
         with self.executor.ledger.transaction([act]) as transaction:
-            accounts, answer = Accounts.from_state(transaction.head.state), {"source": said["kind"]}
+            accounts, outcome = Accounts.from_state(transaction.head.state), Outcome.of_act(said["kind"])
             if not check(accounts):
                 return False
-            if broken := accounts.replay(said, answer, 0):
+            if broken := accounts.replay(said, outcome.answer, 0):
                 raise QueryRejected(f"Nothing was changed: {broken}. Try again.")
-            outcome = Outcome({"value": None, "low": None, "high": None, **answer}, 0)
             transaction.record(accounts.into(transaction.head.state), [outcome])
         return True
 

@@ -23,7 +23,7 @@ from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
 from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, checked_function_name, paying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Unpack
 
     from numpy.typing import NDArray

@@ -32,7 +32,6 @@ from everhold_server.uploads import Brought
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fastapi import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

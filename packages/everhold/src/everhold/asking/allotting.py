@@ -74,8 +74,7 @@ def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int |
                 accounts.allot(analyst, most, charges)
             except ValueError as fault:
                 raise QueryRejected(f"{fault}. Pass limits of at least these amounts.") from None
-            none = Outcome({"value": None, "low": None, "high": None, "source": ACT}, 0)
-            transaction.record(accounts.into(transaction.head.state), [none])
+            transaction.record(accounts.into(transaction.head.state), [Outcome.of_act(ACT)])
     head = transaction.head
     _warn_of_promises(head.accounts, executor.mechanism, executor.state_from(head))
     return head.accounts.parts[analyst]

@@ -369,15 +369,14 @@ def extension_settings(given: Mapping[str, Any]) -> dict[str, ExtensionSettings]
 
     found = {}
     for name, settings in given.items():
-        if accessor_named(name) is None:
+        if (accessor := accessor_named(name)) is None:
             extra = extra_for(EXTENSIONS.group, name)
             remedy = f"Install it: pip install 'everhold[{extra}]'." if extra else "See help(Holdout.create)."
             remedy = f"Write {place_of(name)}." if name in FLAT else remedy
             raise TypeError(f"Holdout.create() has no keyword {name!r}. {remedy}")
         if settings is None:
             continue
-        accessor = accessor_named(name)
-        kind = None if accessor is None else accessor.settings
+        kind = accessor.settings
         if kind is None or not isinstance(settings, kind):
             expected = "nothing" if kind is None else f"eh.{kind.__name__}(...)"
             raise TypeError(f"{name} is a {type(settings).__name__}. Pass {expected}.")

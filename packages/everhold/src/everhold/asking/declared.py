@@ -152,7 +152,7 @@ def declare_first(
         accounts = Accounts.from_state(transaction.head.state)
         for each in made:
             accounts.of(Declarations).replay(each.stored(), DECLARATION)
-        transaction.record(accounts.into(transaction.head.state), [_outcome() for _ in made])
+        transaction.record(accounts.into(transaction.head.state), [Outcome.of_act(DECLARATION) for _ in made])
 
 
 def _keep_pools(executor: QueryExecutor, folder: Path, families: Sequence[BoundFamily]) -> None:
@@ -194,7 +194,7 @@ def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) ->
             raise QueryRejected("A query was asked at the same time. Declare the family again.")
         accounts.of(Declarations).replay(made.stored(), DECLARATION)
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
-        transaction.record(accounts.into(after), [_outcome()])
+        transaction.record(accounts.into(after), [Outcome.of_act(DECLARATION)])
     return made
 
 
@@ -241,10 +241,6 @@ def _draft(made: Declaration) -> EntryDraft:
     shown = f"declared {made.name!r}: {made.shown}"
     public = {"kind": DECLARATION, **made.stored()}
     return EntryDraft(digest({"kind": DECLARATION, "name": made.name}), {**public, "shown": shown[:MOST_SHOWN]})
-
-
-def _outcome() -> Outcome:
-    return Outcome({"value": None, "low": None, "high": None, "source": DECLARATION}, 0)
 
 
 class FamilyLevels:

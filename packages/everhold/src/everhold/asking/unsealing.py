@@ -71,8 +71,8 @@ def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None)
                 raise QueryRejected("No query was asked whose sealed value could be told. Ask queries first.")
             accounts.unseal()
             lines = [[sequence, *numbers] for sequence, numbers in told]
-            answer = {"value": None, "low": None, "high": None, "source": UNSEALING, DISCLOSED: lines}
-            transaction.record(accounts.into(transaction.head.state), [Outcome(answer, 0)])
+            outcome = Outcome.of_act(UNSEALING, {DISCLOSED: lines})
+            transaction.record(accounts.into(transaction.head.state), [outcome])
     return _result(executor)
 
 
@@ -232,8 +232,8 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
             raise _cannot("another process recovered it at the same time")
         accounts = Accounts.from_state(head.state)
         accounts.recover(queries, charges, generation=generation, closed=closed)
-        outcome = Outcome({"value": None, "low": None, "high": None, "source": RECOVERY}, charges)
-        transaction.record(accounts.into(bound_state(after, record.configuration)), [outcome])
+        after_loss = accounts.into(bound_state(after, record.configuration))
+        transaction.record(after_loss, [Outcome.of_act(RECOVERY, charged=charges)])
     recovered = Reached.of(transaction.head)
     if known is None:
         head_file.replace(recovered)

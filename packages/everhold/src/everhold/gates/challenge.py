@@ -260,11 +260,6 @@ def act(public: dict[str, Any], shown: str, identity: dict[str, Any] | None = No
     return EntryDraft(digest(public if identity is None else identity), {**public, "shown": shown[:MOST_SHOWN]})
 
 
-def told_nothing(source: str) -> Outcome:
-    """Return the outcome of an act that has no numbers and no cost."""
-    return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
-
-
 def record_act(
     executor: QueryExecutor, draft: EntryDraft, extension: type[LedgerExtension], *,
     check: Callable[[Accounts], None] = lambda _: None, keep: Callable[[], None] = lambda: None,
@@ -292,7 +287,7 @@ def record_act(
         check(accounts)
         accounts.of(extension).replay(draft.description, draft.description["kind"])
         keep()
-        transaction.record(accounts.into(head.state), [told_nothing(draft.description["kind"])])
+        transaction.record(accounts.into(head.state), [Outcome.of_act(draft.description["kind"])])
 
 
 # The protocol of a gate's evidence: what its versions are compared on, rows or cases.

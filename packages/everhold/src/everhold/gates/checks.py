@@ -157,10 +157,8 @@ class Check(ClaimChallenge):
         found = verdict_of(self.paired, self.margin, nats)
         marked = found != self.free
         node = {"by": "claims", "nats": nats, "one_sided": True, "verdict": found}
-        answer = {"value": None, "low": None, "high": None, "source": KEPT, "node": node}
-        return state.after(charged=int(marked), labels=interim_label(_OTHERS) if marked else 0), [
-            Outcome(answer, int(marked))
-        ]
+        after = state.after(charged=int(marked), labels=interim_label(_OTHERS) if marked else 0)
+        return after, [Outcome.of_act(KEPT, {"node": node}, charged=int(marked))]
 
     def present(self, result: ExecutionResult) -> CheckVerdict:  # type: ignore[override]
         """Return the verdict in the metric's units."""

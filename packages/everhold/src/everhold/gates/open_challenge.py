@@ -21,10 +21,11 @@ from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
 from everhold.gates.cases import CaseEvidence, another_is_open
-from everhold.gates.challenge import Challenge, Verdict, Version, act, next_nats, record_act, told_nothing
+from everhold.gates.challenge import Challenge, Verdict, Version, act, next_nats, record_act
 from everhold.gates.records import LOOKED, GateAccount, Gates, OpenChallenges, Opened
 from everhold.gates.results import runs_by_case
 from everhold.gates.units import PairedResults, UnitPlan, boundaries, draws_of_units, order_of_units
+from everhold.ledger import Head, Outcome
 from everhold.ledger.acts import ANALYST, OPENED, Accounts, EntryCounts, spending_of
 from everhold.sealing.configuration import bound_state
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from everhold.ledger import Head
 
 _PART = "0"
 """In the name of a file: results of a part of the cases that were handed out."""
@@ -369,7 +368,7 @@ def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, f
         if executor.analyst is not None:
             accounts.spend(executor.analyst, *spending_of(public, OPENED, 0))
         after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
-        found.record(accounts.into(after), [told_nothing(OPENED)])
+        found.record(accounts.into(after), [Outcome.of_act(OPENED)])
     return True
 
 

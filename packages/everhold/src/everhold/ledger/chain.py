@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
 
 
@@ -82,6 +84,11 @@ class Outcome:
     answer: dict[str, Any] = field(repr=False)
     charged: int
     sealed: Numbers | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_act(cls, source: str, more: Mapping[str, Any] | None = None, *, charged: int = 0) -> Self:
+        """Return the outcome of an act or a check: no value and no interval, but perhaps other fields (``more``)."""
+        return cls({"value": None, "low": None, "high": None, "source": source, **(more or {})}, charged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.public_levels import PublicLevels
     from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 

@@ -371,12 +371,8 @@ def _record(
         if State.from_dict(transaction.head.state["mechanism"]) != state:
             return False
         accounts.of(Arrivals).replay(public, ARRIVAL)
-        transaction.record(accounts.into(transaction.head.state), [_outcome(ARRIVAL)])
+        transaction.record(accounts.into(transaction.head.state), [Outcome.of_act(ARRIVAL)])
     return True
-
-
-def _outcome(source: str) -> Outcome:
-    return Outcome({"value": None, "low": None, "high": None, "source": source}, 0)
 
 
 def _next(growth: Growth, head: Head) -> float:
@@ -427,7 +423,7 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         if accounts.of(Arrivals).stored() != account.stored():
             raise RowsArrived(_MEANWHILE)
         accounts.of(Arrivals).replay(public, RETIREMENT)
-        transaction.record(accounts.into(transaction.head.state), [_outcome(RETIREMENT)])
+        transaction.record(accounts.into(transaction.head.state), [Outcome.of_act(RETIREMENT)])
     return _rows_before(folder, before)
 
 

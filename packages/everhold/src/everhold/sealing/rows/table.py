@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.values.base import BoundQuery, Schema
-    from everhold.values.expressions import ColumnKind, RowValue
+    from everhold.values.expressions import RowValue
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|UINTEGER$|FLOAT$|DOUBLE$|DECIMAL\(")
 _FIRST_ROWS = 1_000  # among which examples are found
