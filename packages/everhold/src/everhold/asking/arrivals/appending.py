@@ -307,10 +307,10 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
     first, store = growth.first, growth.first.store
     others = [each for each in store.records() if each.name != first.record.name]
     path, columns = rows_file(folder, number), first.schema.columns
+    unsealed = {each.name for each in others if files.training_rows and store.head(each.id).accounts.closed}
     found = compare(
         folder, others, columns, sealed=(lambda key: Content.of(path, columns, key=key)) if files.rows else None,
-        unsealed={each.name for each in others if store.head(each.id).accounts.closed},
-        sealed_with=first.key.notes_key, arrival=number,
+        unsealed=unsealed, sealed_with=first.key.notes_key, arrival=number,
     )  # fmt: skip
     found.check_open()
     if found.same_rows:
