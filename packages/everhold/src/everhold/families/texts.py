@@ -12,6 +12,7 @@ with a probability that halves with each step away from the tens, and the digits
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -164,8 +165,7 @@ _ONE_WAY, _OTHER_WAY = -math.log(0.9), -math.log(0.1)  # a column with values, o
 
 def expression_nats(expression: Expression, columns: Mapping[str, ColumnKind], categories: Categories) -> float:
     """Return ln(1 / weight) of an expression over named columns, in nats."""
-    kinds = list(columns.values())
-    return _Code({kind: kinds.count(kind) for kind in set(kinds)}, categories).nats(expression)
+    return _Code(Counter(columns.values()), categories).nats(expression)
 
 
 @dataclass(frozen=True, slots=True)
