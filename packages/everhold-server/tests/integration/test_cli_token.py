@@ -43,7 +43,7 @@ def test_a_token_is_made_with_its_allotment_listed_and_taken_back(study, everhol
         (("revoke", "none.db", "0" * 16), 4, "none.db"),
         (("revoke", "s.db", "0" * 16), 2, "There is no token"),
         (("create", "s.db", "ada", "--holdout", "other"), 4, "other"),
-        (("create", "s.db", "ada", "--queries", "5"), 2, "without --role analyst"),
+        (("create", "s.db", "ada", "--queries", "5"), 2, "Pass --role analyst and --holdout"),
         (("create", "s.db", "v", "--holdout", "flights", "--role", "viewer", "--queries", "5"), 2, "for an analyst"),
         (("create", "s.db", "ada", "--holdout", "flights", "--charges", "5"), 2, "--queries"),
         (("create", "s.db", "ada", "--holdout", "flights", "--queries", "-5"), 2, "queries"),
@@ -101,7 +101,7 @@ def test_each_team_of_a_csv_gets_a_token_all_of_them_or_none(contest, everhold):
     assert "there already" in register("teams.csv", "tokens.csv", code=2).stderr
     for teams, said in (
         (["wrens", "Wrens"], "looks like"), (["wrens", "0wls"], "looks like"), (["a", "b", "c"], "5 teams"),
-        (["=1+1"], "cannot begin with"), ([], "no names"),
+        (["=1+1"], "cannot begin with"), ([], "list of team names is empty"),
     ):  # fmt: skip
         assert said in register(written("wrong.csv", *teams), code=5).stderr
     register("teams.csv", holdout="nowhere", code=4)
