@@ -325,7 +325,7 @@ def test_a_model_that_does_not_say_how_far_its_training_rows_are_is_refused():
             look(MarkovChain([[0.9, 0.1], [0.1, 0.9]], groups="patient", gap=100))
     told = {"order_by": "visit", "state": "state", "groups": "patient"}
     for look in SECOND_LOOKS.values():
-        with pytest.raises(DependenceError, match=r"gap .* is not known. Declare how many rows"):
+        with pytest.raises(DependenceError, match=r"is not known. Declare with gap=... how many rows"):
             look(MarkovChain.fit(training, **told))
         with pytest.raises(
             DependenceError, match=r"number of series in column 'patient' is not known .* Pass the lengths"

@@ -133,8 +133,8 @@ def check_column(network: Network, column: str, structure: RowStructure) -> None
     unknown = structure.unknown_values(column, seen, side="sealed")
     if unknown:
         raise DependenceError(
-            f"{unknown} sealed rows have a value in column {column!r} that is no node of the "
-            "network, or a latent node. Seal only rows that are nodes.",
+            f"{unknown} sealed rows have a value in column {column!r} that is not a node "
+            "of the network, or is a latent node. Seal only rows that are nodes.",
             unknown=unknown,
         )
     strangers = structure.unknown_values(column, frozenset(network.names), side="training")
