@@ -65,7 +65,7 @@ This page answers how often simulated analysts break a promise if the true value
 label is a fair coin, so the population value of every query is 1/2. The rows are the points of a cube. The rules that
 an analyst asks about are parities of coordinates, which are orthogonal, and this is the attackers' best case. A game
 counts as a *violation* if 1/2 is outside the interval of any of its answers, if an answer is farther from 1/2 than
-the promised radius, or if budget was spent against the promise (*needless*). At most a share $\\beta$ of games may be
+the promised radius, or if budget was spent against the promise. At most a share $\\beta$ of games may be
 violations.
 
 | analyst | what it does |
@@ -76,17 +76,17 @@ violations.
 | fingerprinting | weighs every rule, and random variants of its current vote, by the answer less 1/2 |
 | probing | climbs with guesses at the edge of the range that the mechanism confirms |
 
-Two columns of the results judge a line. *Tightness* is the radius divided by the worst error in any game: 1 would
-mean that no smaller radius is possible. *Unprotected* is the share of games in which the same analyst, with the bare
-averages of the same rows, exceeds the same radius. If this share is 0, the attack is too weak at this size, and the
-line shows little. The honest analyst does not attack.
+Two columns of the results judge a line. *Worst error* is the largest error in any game: if it is near the radius, no
+much smaller radius is possible. *Unprotected* is the share of games in which the same analyst, with the bare averages
+of the same rows, exceeds the same radius. If this share is 0, the attack is too weak at this size, and the line shows
+little. The honest analyst does not attack.
 
 ## What was run
 
 On {date}, everhold {version}, in {seconds:.0f} seconds: `{command}` in
 packages/everhold-lab/tests. Each pair of a mechanism and an analyst played
-{runs} games, with the greedy analyst {greedy}. Intervals are exact (Clopper-Pearson, 95 %). A pair is *consistent* if
-at least this number of violations has a probability of at least one in a thousand under the promise.
+{runs} games, with the greedy analyst {greedy}. A pair is *consistent* if at least its number of violations has a
+probability of at least one in a thousand under the promise.
 
 {verdict}
 
@@ -133,14 +133,13 @@ mechanism and an analyst played {runs} games with each of the two models, with t
 """
 
 HEAD = (
-    "mechanism", "analyst", "n", "m", "B", "β", "games", "violations", "95 % interval", "radius", "worst error",
-    "tightness", "needless", "unprotected",
+    "mechanism", "analyst", "n", "m", "B", "β", "games", "violations", "radius", "worst error", "unprotected",
 )  # fmt: skip
 
 
 DEPENDENT_HEAD = (
-    "rows", "mechanism", "analyst", "n", "worth", "m", "B", "β", "games", "violations", "95 % interval", "radius",
-    "worst error", "radius if independent", "violations then", "95 % interval then",
+    "rows", "mechanism", "analyst", "n", "worth", "m", "B", "β", "games", "violations", "radius", "worst error",
+    "radius if independent", "violations then",
 )  # fmt: skip
 
 
@@ -172,9 +171,8 @@ def table_row(setting: Setting, line: AuditLine) -> list[str]:
     surprises = str(setting.surprises) if MECHANISMS[line.study.mechanism].traits.needs_guess else "-"
     return [
         line.study.mechanism, line.study.analyst, f"{setting.rows:,}", f"{setting.queries:,}", surprises,
-        f"{setting.beta:g}", str(line.study.runs), str(line.study.violations), interval(line.study),
-        f"{line.study.radius:.3f}", f"{line.study.worst_error:.3f}", f"{line.study.tightness or 0.0:.2f}",
-        str(line.needless),
+        f"{setting.beta:g}", str(line.study.runs), str(line.study.violations),
+        f"{line.study.radius:.3f}", f"{line.study.worst_error:.3f}",
         f"{line.unprotected_violations / len(line.unprotected):.2f}",
     ]  # fmt: skip
 
@@ -185,14 +183,9 @@ def dependent_row(line: DependentLine) -> list[str]:
         line.population, case.mechanism, line.analyst, f"{case.rows:,}",
         f"{case.tuned(independent=False).effective_rows(case.rows):,.0f}", f"{case.queries:,}",
         str(case.surprises) if MECHANISMS[case.mechanism].traits.needs_guess else "-", f"{case.beta:g}",
-        str(right.runs), str(right.violations), interval(right), f"{right.radius:.3f}", f"{right.worst_error:.3f}",
-        f"{wrong.radius:.3f}", f"**{wrong.violations}**" if line.fails else str(wrong.violations), interval(wrong),
+        str(right.runs), str(right.violations), f"{right.radius:.3f}", f"{right.worst_error:.3f}",
+        f"{wrong.radius:.3f}", f"**{wrong.violations}**" if line.fails else str(wrong.violations),
     ]  # fmt: skip
-
-
-def interval(study: CoverageStudy) -> str:
-    low, high = study.clopper_pearson
-    return f"{low:.3f} to {high:.3f}"
 
 
 def markdown(head: Sequence[str], rows: list[list[str]]) -> str:
@@ -230,8 +223,9 @@ def dependent_verdict(lines: list[DependentLine]) -> str:
     said = (
         f"With the mechanism tuned for the right model: {kept_in(studies)}",
         f"Tuned as if the rows were independent, {len(failing)} pairs of a mechanism and an analyst break their "
-        f"promise beyond chance (in bold: the whole interval is above β): {'; '.join(counts)}. In the other pairs the "
-        "attack is too weak at this size, or the mechanism's radius is large enough for the dependence as well.",
+        "promise beyond chance (in bold: the whole 95 % interval of Clopper and Pearson for the share of violations is "
+        f"above β): {'; '.join(counts)}. In the other pairs the attack is too weak at this size, or the mechanism's "
+        "radius is large enough for the dependence as well.",
     )
     return "\n\n".join(textwrap.fill(paragraph, 119) for paragraph in said)
 
