@@ -459,19 +459,6 @@ class Champion:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """File of a challenger that may become the champion.
-
-    Attributes:
-        path: Path of the file.
-        digest: SHA-256 of the query about the challenger.
-    """
-
-    path: Path
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
 class ModelStore(ArrayFiles):
     """The files with the row values or predictions of the champions of one holdout's gates.
 
@@ -504,21 +491,21 @@ class ModelStore(ArrayFiles):
             self._latest[digest] = Champion(digest, found["values"], found.get("training"), found.get("predictions"))
         return self._latest[digest]
 
-    def write(self, champion: Champion) -> Written:
-        """Write a challenger to a file with a random name, before its verdict is known.
+    def write(self, champion: Champion) -> Path:
+        """Write a challenger to a file with a random name, before its verdict is known, and return its path.
 
         Raises:
             EverholdError: If the file cannot be written.
         """
         arrays = {"values": champion.values, "training": champion.training, "predictions": champion.predictions}
-        made = Written(self.written(champion.digest, arrays), champion.digest)
-        self._unsettled.add(made.path)
-        return made
+        written = self.written(champion.digest, arrays)
+        self._unsettled.add(written)
+        return written
 
-    def settle(self, written: Written) -> None:
+    def settle(self, written: Path, digest: str) -> None:
         """Rename the written file of a promoted challenger to the name of the champion that it is now."""
-        written.path.replace(self._path(written.digest))
-        self._unsettled.discard(written.path)
+        written.replace(self._path(digest))
+        self._unsettled.discard(written)
         self._latest.clear()  # it is read from its file: arrays that an analyst handed in may change
 
     def discard(self) -> None:

@@ -26,7 +26,7 @@ from everhold.gates import challenge
 from everhold.gates.candidates import Candidate, Gain, Gained, GateMetric, checked_margin, metric_of
 from everhold.gates.challenge import Challenge
 from everhold.gates.gate import Gate, Telling, checked_limit, checked_name, record_gate
-from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, Written, arrival_name
+from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, arrival_name
 from everhold.ledger import Head, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts
 from everhold.mechanisms import Source, State
@@ -101,7 +101,7 @@ class RowEvidence(challenge.Evidence[RowVersion]):
 
         def look() -> Any:
             made = first.as_champion(self.executor.sealed, unit=self.executor.mechanism.unit)
-            return lambda: self.champions.settle(self.champions.write(made))
+            return lambda: self.champions.settle(self.champions.write(made), made.digest)
 
         return challenge.Opening(account, first.bound.shown, look)
 
@@ -187,7 +187,7 @@ class RowEvidence(challenge.Evidence[RowVersion]):
                 )
 
         def keep() -> None:
-            self.champions.settle(self.champions.write(replace(made, digest=gate.champion)))
+            self.champions.settle(self.champions.write(replace(made, digest=gate.champion)), gate.champion)
 
         challenge.record_act(executor, challenge.act(public, shown), Gates, check=check, keep=keep)
 
@@ -271,7 +271,7 @@ class RowChallenge(Challenge):
         """The price of the challenge: at most one surprise."""
         return Pricing.planned(self.mechanism, None, keeping=self.keeping)
 
-    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Written, Gained]:
+    def evaluate(self, sealed: StoredRows, places: Sequence[int]) -> tuple[Evaluations, Path, Gained]:
         """Return the gain on the sealed rows, and the file written for the challenger in case it is promoted."""
         unit = self.mechanism.unit
         made = self.of_all.as_champion(self.every, unit=unit)
@@ -289,7 +289,7 @@ class RowChallenge(Challenge):
         return evaluations, written, gained
 
     def answer(
-        self, state: State, seen: tuple[Evaluations, Written, Gained], rows: list[int], noise: Noise
+        self, state: State, seen: tuple[Evaluations, Path, Gained], rows: list[int], noise: Noise
     ) -> tuple[State, list[Outcome]]:
         """Decide the challenge. A promoted challenger's file is in place before the verdict is returned.
 
@@ -300,7 +300,7 @@ class RowChallenge(Challenge):
         source = Source(int(replies.sources[0])).name.lower()
         promoted = source == PROMOTED
         if promoted:
-            self.champions.settle(written)
+            self.champions.settle(written, self.of_all.bound.query)
         low = self.gate.margin if promoted else None
         answer: dict[str, Any] = {"value": None, "low": low, "high": None, "source": source}
         nats = float(replies.nats[0])

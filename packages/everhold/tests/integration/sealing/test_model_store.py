@@ -19,7 +19,7 @@ def made(folder, *, holdout="one", key=b"key"):
 
 
 def keep(champions, kept):
-    champions.settle(champions.write(kept))
+    champions.settle(champions.write(kept), kept.digest)
 
 
 def champion(digest=DIGEST):
