@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.display import Display, at_least, at_most, rounded
+from everhold.display import Display, Listing, at_least, at_most, rounded
 from everhold_competitions.competition import LEADER, NOTHING, SCORE
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class FormatReport(Display):
 
 
 @dataclass(frozen=True, slots=True)
-class TeamList(Display):
+class TeamList(Listing):
     """Teams of a competition with the submissions that they used, returned by `holdout.competition.teams()`.
 
     Attributes:
@@ -140,10 +140,3 @@ class TeamList(Display):
     """
 
     rows: list[dict[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each team."""
-        return self.rows

@@ -17,7 +17,7 @@ from rich.progress import track
 
 from everhold.answers import UNSEALED, Answer
 from everhold.arguments import as_whole, brief
-from everhold.display import Display
+from everhold.display import Listing
 from everhold.errors import QueryRejected
 from everhold.families.grid import GridFamily, grid
 from everhold.mechanisms import MECHANISMS
@@ -249,7 +249,7 @@ class SealedObjective:
 
 
 @dataclass(frozen=True, slots=True)
-class BestTrials(Display):
+class BestTrials(Listing):
     """Sealed values of the best trials after the study, with intervals that all hold at once.
 
     Attributes:
@@ -262,20 +262,12 @@ class BestTrials(Display):
         statement: The statement that proves them.
     """
 
-    rows_in: ClassVar[str] = "rows"
+    rows_called: ClassVar[str] = "trials"
 
     rows: Sequence[Mapping[str, Any]]
     first: int
     confidence: float
     statement: str
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data: the trials, the first one, the confidence and the statement."""
-        rest = {name: getattr(self, name) for name in ("first", "confidence", "statement")}
-        return {"trials": self.to_rows(), **rest}
 
 
 def _guess_of(returned: Asked) -> float:

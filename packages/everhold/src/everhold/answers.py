@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from everhold.display import Display, at_least, at_most, left_in_words, plain, rounded, wider_in_words
+from everhold.display import Display, Listing, at_least, at_most, left_in_words, plain, rounded, wider_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -468,7 +468,7 @@ class QuotedPrice(Display):
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript(Display):
+class Transcript(Listing):
     """All queries and answers of a holdout, in order.
 
     Attributes:
@@ -485,14 +485,9 @@ class Transcript(Display):
             not kept.
     """
 
+    rows_called: ClassVar[str] = "entries"
+
     rows: Sequence[dict[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the transcript as ``{"entries": [...]}``."""
-        return {"entries": self.to_rows()}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the entries as table rows: one dict for each query, as in `rows`."""
@@ -500,7 +495,7 @@ class Transcript(Display):
 
 
 @dataclass(frozen=True, slots=True)
-class Unsealed(Display):
+class Unsealed(Listing):
     """All sealed numbers of a study that is over. Every interval holds, together with all others.
 
     Attributes:
@@ -514,15 +509,14 @@ class Unsealed(Display):
         statement: Number of the statement in the theory pages that proves the intervals.
     """
 
+    rows_called: ClassVar[str] = "entries"
+
     rows: Sequence[Mapping[str, Any]]
     not_kept: int
     lost: int
     unsealed_at: str
     confidence: float
     statement: str
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def _headline(self) -> str:
         return self.explain()
@@ -540,11 +534,6 @@ class Unsealed(Display):
             f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}). The study is "
             "closed, and no new query is answered."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return ``{"entries": [...], "not_kept", "lost", "unsealed_at", "confidence", "statement"}``."""
-        rest = {name: getattr(self, name) for name in ("not_kept", "lost", "unsealed_at", "confidence", "statement")}
-        return {"entries": self.to_rows(), **rest}
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return one row for each answer, with None for infinite numbers."""

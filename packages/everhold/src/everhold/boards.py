@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from everhold.arguments import as_float, brief
-from everhold.display import Display, at_least, at_most, html_document, html_table
+from everhold.display import Listing, at_least, at_most, html_document, html_table
 from everhold.errors import HoldoutRejected
 from everhold.guarantees.intervals.betting import NO_STAKE, side_of
 from everhold.guarantees.intervals.joint import ratio_bets, upper_end
@@ -61,7 +61,7 @@ class BoardRow:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenBoard(Display):
+class OpenBoard(Listing):
     """The order of models that open results prove, made by `board`.
 
     Attributes:
@@ -75,9 +75,6 @@ class OpenBoard(Display):
     items: int
     confidence: float
     higher_is_better: bool
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     @property
     def first(self) -> str | None:

@@ -42,18 +42,26 @@ class Display:
 
     Attributes:
         rows_in: Name of the field that has the rows of the result's table; empty for a result that is one row.
+        rows_called: Name of these rows in plain data, where it is not that of the field.
     """
 
     __slots__ = ()
 
     rows_in: ClassVar[str] = ""
+    rows_called: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data that `json` can write, by default all its fields by name.
 
         None stands for a number that is infinite, such as an end of an interval that nothing bounds.
         """
-        return {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        named = {}
+        for name in (each.name for each in fields(self)):  # type: ignore[arg-type]
+            if name == self.rows_in:
+                named[self.rows_called or name] = plain(self.to_rows())
+            else:
+                named[name] = plain(getattr(self, name))
+        return named
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the result as table rows with the same keys in the same order, by default one row."""
@@ -97,6 +105,17 @@ class Display:
         rows = self.to_rows()
         alone = len(rows) == 1 and len(rows[0]) > _MOST_ABREAST
         return html_sentences(self._headline()) + (html_record(rows[0]) if alone else html_table(rows))
+
+
+class Listing(Display):
+    """Mixin of dataclasses that are tables: the length of one is its number of rows."""
+
+    __slots__ = ()
+
+    rows_in: ClassVar[str] = "rows"
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.rows_in))
 
 
 class Facts(Display, dict[str, Any]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from everhold.arguments import brief
 from everhold.asking.budget import checked_name, refuse_look_alikes
 from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor
-from everhold.display import Display, left_in_words
+from everhold.display import Listing, left_in_words
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import ACT, ANALYST, MOST, Accounts, Allotment
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Allotments(Display):
+class Allotments(Listing):
     """The budgets allotted to analysts, and the part of the holdout's budget that is not allotted.
 
     Attributes:
@@ -33,24 +33,17 @@ class Allotments(Display):
     """
 
     rows_in: ClassVar[str] = "parts"
+    rows_called: ClassVar[str] = "allotments"
 
     parts: Sequence[Allotment]
     not_allotted: Mapping[str, int]
     acts: Sequence[Mapping[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.parts)
 
     def __getitem__(self, analyst: str) -> Allotment:
         return next(part for part in self.parts if part.analyst == analyst)
 
     def _headline(self) -> str:
         return f"not allotted: {left_in_words(self.not_allotted)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the allotments as ``{"allotments": [...], "not_allotted": {...}, "acts": [...]}``."""
-        acts = [dict(act) for act in self.acts]
-        return {"allotments": self.to_rows(), "not_allotted": dict(self.not_allotted), "acts": acts}
 
 
 def allot(executor: QueryExecutor, analyst: str, *, queries: int, charges: int | None) -> Allotment:

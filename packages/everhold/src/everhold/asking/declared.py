@@ -12,7 +12,7 @@ import numpy as np
 
 from everhold.arguments import brief, is_text
 from everhold.asking.accessor import HoldoutAccessor
-from everhold.display import Display
+from everhold.display import Listing
 from everhold.errors import BudgetExhausted, HoldoutRejected, QueryRejected
 from everhold.families.base import MOST_SHARE, BoundFamily, Family, share_of
 from everhold.families.grid import BoundGrid, GridFamily
@@ -288,7 +288,7 @@ class FamilyLevels:
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredFamilies(Display):
+class DeclaredFamilies(Listing):
     """The declared families of a holdout, with their contents and the widths of their intervals.
 
     Attributes:
@@ -296,20 +296,13 @@ class DeclaredFamilies(Display):
             (the half-width of a share of rows that takes as many bits).
     """
 
-    rows_in: ClassVar[str] = "rows"
+    rows_called: ClassVar[str] = "families"
 
     rows: Sequence[Mapping[str, Any]]
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the families as ``{"families": [...]}``."""
-        return {"families": self.to_rows()}
-
 
 @dataclass(frozen=True, slots=True)
-class Refits(Display):
+class Refits(Listing):
     """Comparison of models fitted again at points of a declared grid with the models used in answers.
 
     Attributes:
@@ -317,12 +310,7 @@ class Refits(Display):
             now predicts something else for the training rows.
     """
 
-    rows_in: ClassVar[str] = "rows"
-
     rows: Sequence[Mapping[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     @property
     def all_same(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from everhold.dependence import DependenceModel, RowStructure, require_listed
 from everhold.display import Display, at_most
@@ -214,11 +214,6 @@ class ThreeWays(Display):
     confidence: float
     at: float
     lines: tuple[Way, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data."""
-        named = {name: getattr(self, name) for name in ("rows", "queries", "surprises", "confidence", "at")}
-        return {**named, "lines": self.to_rows()}
 
     def within(self, way: str) -> float:
         """Return the half-width of a line by its name."""

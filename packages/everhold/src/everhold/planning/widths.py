@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from everhold.arguments import as_float, as_whole, brief
-from everhold.display import Display, at_most
+from everhold.display import Display, Listing, at_most
 from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.betting import planned_radius
 from everhold.guarantees.intervals.means import OfMeans, SignTest
@@ -392,7 +392,7 @@ _MOST_MONTHS = 1_200
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthPlan(Display):
+class GrowthPlan(Listing):
     """Half-widths of the last query of each month, in a holdout that grows.
 
     Attributes:
@@ -401,13 +401,8 @@ class GrowthPlan(Display):
         at: Population value of a yes-or-no query, in [0, 1], for which half-widths are given.
     """
 
-    rows_in: ClassVar[str] = "rows"
-
     rows: Sequence[Mapping[str, Any]]
     at: float = USUAL_VALUE
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as ``{"months": [...]}``."""

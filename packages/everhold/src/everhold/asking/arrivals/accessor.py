@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from everhold.asking.accessor import HoldoutAccessor
 from everhold.asking.session import growth_of
-from everhold.display import Display
+from everhold.display import Listing
 from everhold.ledger.acts import ARRIVAL, RETIREMENT, Arrivals, EntryCounts
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import PublicLevels, State
@@ -21,23 +21,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrivedRows(Display):
+class ArrivedRows(Listing):
     """List of a holdout's arrivals.
 
     Attributes:
         rows: One for each: arrival, rows, training_rows, until, and the number of its entry.
     """
 
-    rows_in: ClassVar[str] = "rows"
+    rows_called: ClassVar[str] = "arrivals"
 
     rows: Sequence[Mapping[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the arrivals as ``{"arrivals": [...]}``."""
-        return {"arrivals": self.to_rows()}
 
 
 class HoldoutArrivals(HoldoutAccessor):

@@ -6,14 +6,14 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.answers import UNSEALED
 from everhold.arguments import brief
 from everhold.asking.session import growth_of
-from everhold.display import Display, html_sentences, html_table
+from everhold.display import Display, Listing, html_sentences, html_table
 from everhold.errors import EverholdWarning, NotFound, QueryRejected, warn_caller
 from everhold.queries.means.plans import Derived, OneMean
 from everhold.values.expressions.tree import ColumnKind, quoted
@@ -32,7 +32,7 @@ _LAWS = ("windows", "one")
 
 
 @dataclass(frozen=True, slots=True)
-class OverTime(Display):
+class OverTime(Listing):
     """A query over windows of arrivals.
 
     Attributes:
@@ -46,8 +46,6 @@ class OverTime(Display):
             supposed.
     """
 
-    rows_in: ClassVar[str] = "rows"
-
     asked: str
     rows: Sequence[Mapping[str, Any]]
     changed: tuple[tuple[str, str], ...]
@@ -60,9 +58,6 @@ class OverTime(Display):
     def one_law_is_credible(self) -> bool:
         """Whether all intervals overlap, so that the windows show no change of the population."""
         return not self.changed
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answers as ``{"asked", "windows", "changed"}``."""
@@ -191,7 +186,7 @@ _MOST = 20  # columns
 
 
 @dataclass(frozen=True, slots=True)
-class Drift(Display):
+class Drift(Listing):
     """Comparison of the rows of one arrival with all sealed rows before it.
 
     Attributes:
@@ -200,8 +195,6 @@ class Drift(Display):
             the query was refused.
     """
 
-    rows_in: ClassVar[str] = "rows"
-
     arrival: int
     rows: Sequence[Mapping[str, Any]]
 
@@ -209,9 +202,6 @@ class Drift(Display):
     def changed(self) -> tuple[str, ...]:
         """Texts of the queries whose two intervals do not overlap, which shows that the population changed."""
         return tuple(str(row["asked"]) for row in self.rows if row["changed"])
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as ``{"arrival", "queries", "changed"}``."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from everhold.answers import UNSEALED, Transcript
 from everhold.asking.reports.holdout_ledger import with_names
 from everhold.asking.unsealing import as_row, disclosed
-from everhold.display import Display, Facts, at_most, escaped, html_bar, html_sentences, html_table, text_table
+from everhold.display import Facts, Listing, at_most, escaped, html_bar, html_sentences, html_table, text_table
 from everhold.estimand import ABOUT, PUBLIC, SEALED, about_of
 from everhold.ledger.acts import ANALYST, Declaration, Declarations, told_as
 from everhold.mechanisms import Promise, PublicLevels, State, has_public_levels
@@ -173,7 +173,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Worth(Display):
+class Worth(Listing):
     """Half-widths of the next answers about shares near one half, where intervals are the widest.
 
     Attributes:
@@ -181,13 +181,9 @@ class Worth(Display):
             for an answer that is refused.
     """
 
-    rows_in: ClassVar[str] = "rows"
+    rows_called: ClassVar[str] = "worth"
 
     rows: Sequence[Mapping[str, Any]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the widths as ``{"worth": [...]}``."""
-        return {"worth": self.to_rows()}
 
     def to_text(self) -> str:
         """Return two bars for each kind of query: now, and after `AHEAD` more surprises."""
