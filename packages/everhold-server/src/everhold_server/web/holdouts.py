@@ -123,8 +123,8 @@ def _settings(fields: Fields) -> SettingsBase:
 def _percent(fields: Fields, name: str, *, most: float, otherwise: float = 0.0) -> float:
     """Return the share that a field gives in percent."""
     found = fields.number(name, otherwise) or 0.0
-    if not 0.0 < found <= most:
-        raise HoldoutRejected(f"{name} is {found:g}. Pass a number above 0 and of at most {most:g}.")
+    if not 1.0 <= found <= most:  # a share such as 0.95 would be taken for less than 1 %
+        raise HoldoutRejected(f"{name} is {found:g}. Pass a number of per cent from 1 to {most:g}.")
     return found / 100.0
 
 

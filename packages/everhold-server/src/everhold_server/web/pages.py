@@ -159,6 +159,9 @@ ENDINGS = ".csv,.tsv,.parquet,.arrow"
 """File name endings that a browser offers for a table; the kind of a file is seen in the file."""
 
 
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
+
+
 @dataclass(frozen=True, slots=True)
 class Fields:
     """The fields of a form, which is always sent as multipart.
@@ -183,16 +186,16 @@ class Fields:
         return bool(self.text(name))
 
     def number(self, name: str, otherwise: float | None = None) -> float | None:
-        """Return a form field as a number, or ``otherwise`` if it is empty."""
-        written = self.text(name).replace(",", "")
+        """Return a form field as a number, or ``otherwise`` if it is empty. Commas may only separate thousands."""
+        written = self.text(name)
         if not written:
             return otherwise
         try:
-            value = float(written)
+            value = float(written.replace(",", "") if _THOUSANDS.fullmatch(written) else written)
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise QueryRejected(f"{name} is {brief(written)}. Pass a number.")
+            raise QueryRejected(f"{name} is {brief(written)}. Pass a number, with a point before its decimals.")
         return value
 
     def whole(self, name: str, otherwise: int | None = None) -> int | None:

@@ -27,7 +27,7 @@ class _StudyForm(BaseModel):
     rows: int = Field(20_000, ge=1, le=10**9)
     queries: int = Field(1_000, ge=1, le=10**7)
     surprises: int = Field(10, ge=1, le=10**6)
-    confidence: float = Field(95.0, gt=0, lt=100)  # in percent
+    confidence: float = Field(95.0, ge=1, lt=100)  # in percent
 
     def asked(self) -> dict[str, Any]:
         """Return the arguments of the planner."""

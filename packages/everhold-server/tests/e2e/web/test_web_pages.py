@@ -386,17 +386,26 @@ TERMS = {"name": "cells", "label": "late", "confidence": "95", "queries": "40", 
 HELD = {**TERMS, "feedback": "none", "teams": "3", "submissions": "3", "features_public": "yes"}
 
 
+def test_a_comma_before_decimals_is_refused_and_one_between_thousands_is_read(send):
+    for guess in ("0,5", "12,5", "1,0000"):
+        page = send("/holdouts/flights/ask", {"kind": "mean", "of": "dep_delay > 7", "guess": guess}).text
+        assert f"is '{guess}'. Pass a number, with a point before its decimals" in Elements(page).text
+    page = send("/holdouts/flights/ask", {"kind": "mean", "of": "dep_delay > 7", "guess": "1,000"}).text
+    assert "1000.0. Pass a number from 0.0 to 1.0" in Elements(page).text
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"teams": "1"}, "'most teams' is 1. Pass a whole number from 2"),
-        ({"submissions": "many"}, "'submissions per team' is 'many'. Pass a number."),
-        ({"feedback": "score", "public": "80"}, "'public rows, in percent' is 80. Pass a number above 0 and of at"),
+        ({"submissions": "many"}, "'submissions per team' is 'many'. Pass a number, with a"),
+        ({"feedback": "score", "public": "80"}, "'public rows, in percent' is 80. Pass a number of per cent from 1"),
         ({"low": "0"}, "'lowest label' is 0, and the metric accuracy has no such setting. Leave the field empty."),
         ({"deadline": "soon"}, "'deadline' is 'soon'. Pass a time"),
         ({"largest_group": "3"}, "'most rows of one group' is only for holdouts with 'Rows will be appended later'"),
         ({"name": "a/b"}, "The name 'a/b' cannot be used. Pass up to 64 letters"),
         ({"confidence": "120"}, "'probability, in %' is 120."),
+        ({"confidence": "0.95"}, "'probability, in %' is 0.95. Pass a number of per cent from 1"),
     ],
 )
 def test_what_is_wrong_with_the_seal_form_is_said_by_the_label_of_the_field(send, tmp_path, fields, said):
