@@ -319,6 +319,7 @@ def test_no_other_query_is_taken_and_others_take_no_submissions(silent, tmp_path
         lambda: silent.gate("accuracy", champion=TRUTH),
         lambda: silent.quote("y = 1"), lambda: silent.ask("y = 1", silent=True),
         lambda: silent.over_time("y = 1"), silent.drift, lambda: silent.declare("texts", eh.texts(40)),
+        lambda: silent.analyst("owls"),
     )  # fmt: skip
     for ask in asks:
         with pytest.raises(eh.QueryRejected, match="takes submissions and no other queries"):

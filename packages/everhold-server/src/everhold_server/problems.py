@@ -27,6 +27,9 @@ _FAULTS = {
     "extra_forbidden": "There is no such field",
     "missing": "This field is missing",
     "repeated": "It is there twice",
+    "string_pattern_mismatch": "It has characters that cannot be used here",
+    "string_too_long": "It is too long",
+    "string_too_short": "It is too short",
 }
 _OF_HTTP = {
     404: (

@@ -149,18 +149,24 @@ def _document(model: type[Document], written: bytes) -> Document:
     try:
         read_json(written)
     except JsonFault as fault:
-        raise Unusable(
-            f"The body or a part of it {fault}. Send JSON in UTF-8 with each name once and finite "
-            "numbers. Nothing was charged."
-        ) from None
+        raise _no_json(str(fault)) from None
     try:
         return model.model_validate_json(written)
     except ValidationError as fault:
-        for error in fault.errors(include_input=False):  # as documented, but more than is taken
+        for error in fault.errors(include_input=False):
+            if error["type"] == "json_invalid":  # such as half a character, which Python's reader takes
+                raise _no_json("is not well-formed JSON") from None
             if isinstance(reason := error.get("ctx", {}).get("error"), EverholdError):
                 raise reason from None
         found = [{**error, "loc": ("body", *error["loc"])} for error in fault.errors(include_input=False)]
         raise RequestValidationError(found) from None
+
+
+def _no_json(what: str) -> Unusable:
+    return Unusable(
+        f"The body or a part of it {what}. Send JSON in UTF-8 with each name once and finite numbers. "
+        "Nothing was charged."
+    )
 
 
 async def content_of(request: Request) -> RequestContent:

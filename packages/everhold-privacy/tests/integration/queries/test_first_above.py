@@ -196,7 +196,7 @@ def test_the_certificate_and_the_ledger_know_it(study, tmp_path):
         (AboveQuery(["late = 1"], 0.5, price=0), "price is 0"),
         (AboveQuery(["late = 1", eh.mean("delay", low=0, high=9)], 0.5), "different ranges"),
         (AboveQuery(["speed > 3"], 0.5), "speed"),
-        (AboveQuery([eh.variance("delay", low=0, high=1)], 0.5), "is made of several queries here"),
+        (AboveQuery([eh.variance("delay", low=0, high=1)], 0.5), "is not answered by one mean"),
     ],
 )
 def test_what_cannot_be_asked_costs_nothing(study, query, reason):

@@ -257,7 +257,9 @@ def _read(
 ) -> dict[str, Any]:  # fmt: skip
     """Convert the written arguments of a request into the objects that the operation takes."""
     holdout, principal, received = asked_of
-    found = {each.name: each for each in fields if given[each.name] is not None}
+    found = {
+        each.name: each for each in fields if given[each.name] is not None or (each.required and each.holds(AnyQuery))
+    }  # fmt: skip
     read: dict[str, Any] = {}
     if models := [name for name, each in found.items() if each.holds(AnyModel)]:
         if not operation.actor:

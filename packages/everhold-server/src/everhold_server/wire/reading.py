@@ -242,7 +242,7 @@ def _refusal(kind: Kind, fault: ValidationError) -> QueryRejected:
     if strange:
         problem, expected = f"has {brief(strange[0])}", f"Pass only {', '.join(sorted(_model(kind).model_fields))}."
     else:
-        problem = f"lacks {' and '.join(str(error['loc'][0]) for error in errors)}"
+        problem = f"lacks {' and '.join(repr(str(error['loc'][0])) for error in errors)}"
         expected = "Pass a value for each."
     return QueryRejected(f"A query of the kind {kind.name!r} {problem}. {expected}")
 

@@ -102,6 +102,27 @@ def test_no_bytes_make_the_service_fail(http_client, folder, content, kind):
     assert left_behind(folder) == []
 
 
+BODIES = {
+    b'{"query": null}': (409, "The query is None. Pass a text or an object"),
+    b'\xef\xbb\xbf{"query": "delay > 17"}': (400, "is not well-formed JSON"),
+    b'{"query": "kind = \'\\ud800\'"}': (400, "is not well-formed JSON"),
+    b'{"query": "delay > 17", "guess": true}': (422, "body.guess: Input should be a valid number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", BODIES)
+def test_what_is_wrong_with_a_body_is_said(http_client, folder, content):
+    before, (status, said) = head(folder), BODIES[content]
+    refused = http_client(STEWARD).post(f"{STUDY}/ask", content=content, headers={"content-type": "application/json"})
+    assert (refused.status_code, said in refused.json()["detail"]) == (status, True), refused.json()
+    assert head(folder) == before
+
+
+def test_a_name_that_cannot_be_used_is_said_to_have_other_characters_or_to_be_long(http_client):
+    for name, said in (("%C3%A9", "characters that cannot be used here"), ("x" * 65, "It is too long")):
+        assert said in http_client(STEWARD).get(f"{API}/holdouts/{name}").json()["detail"]
+
+
 UNKNOWN = {
     "an act": ("POST", "ask?silent=true", "query.silent: There is no such field"),
     "a list": ("GET", "events?afterr=7", "query.afterr: There is no such field"),

@@ -91,7 +91,7 @@ def _limit(what: str, value: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number <= MOST:
-        raise ValueError(f"{what} is {brief(value)}. Pass a whole number of at least 0.")
+        raise ValueError(f"{what} is {brief(value)}. Pass a whole number from 0 to {MOST:,}.")
     return number
 
 

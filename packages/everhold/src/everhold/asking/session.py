@@ -149,10 +149,14 @@ class HoldoutSession(SeesArrivals):
         """Return a copy of the session that asks in the name of an analyst.
 
         Raises:
-            QueryRejected: If there is no allotment of that name.
+            QueryRejected: If there is no allotment of that name, or nobody asks anything here.
         """
         view = copy.copy(self)
-        view._executor = self._executor.on_behalf_of(name)
+        try:
+            view._executor = self._executor.on_behalf_of(name)
+        except QueryRejected:
+            self.check_queries()
+            raise
         return view
 
     def know_families(self) -> None:

@@ -306,8 +306,8 @@ def _no_query(thing: object) -> QueryRejected:
     """Return the error about an object that is not a query, or about a query that is not a mean of row values."""
     if isinstance(thing, Query):
         return QueryRejected(
-            f"{name_of(thing)} is made of several queries here, or has a price of its own, so it cannot be asked "
-            "together with others. Ask it alone with ask(...)."
+            f"{name_of(thing)} is not answered by one mean of row values, so it cannot be asked together with others. "
+            "Ask it alone with ask(...)."
         )
     return QueryRejected(
         f"{type(thing).__name__} is no query. Pass a text, or what mean(...), metric(...) and their like return."

@@ -205,8 +205,10 @@ def name_of(query: object) -> str:
     if spec.kind == "difference":
         return " minus ".join(map(name_of, spec.of))[:MOST_SHOWN]
     named = spec.details.get("name", spec.kind)
-    of = spec.of[:MOST_SHOWN] if isinstance(spec.of, str) else name_of(spec.of)
-    return f"{named if isinstance(named, str) else spec.kind} of {of}"
+    name = named if isinstance(named, str) else spec.kind
+    if isinstance(spec.of, (list, tuple)):
+        return name
+    return f"{name} of {spec.of[:MOST_SHOWN] if isinstance(spec.of, str) else name_of(spec.of)}"
 
 
 # A condition that says which rows count: ``where="region = 'N'"``.
