@@ -165,16 +165,18 @@ class HoldoutSession(SeesArrivals):
 
         self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
 
-    def asked_of(self, as_of: int | None = None) -> QueryExecutor:
-        """Return the executor that answers next, or one that finds the answers given as of an arrival."""
-        if self._executor.growth is None:
-            if as_of not in (None, 0):
-                raise QueryRejected(
-                    f"There was no arrival {as_of!r}, because no rows have arrived yet. Leave out as_of."
-                )
-            return self._executor
-        growth = cast("Growth", self._executor.growth)
-        return growth.best(self._executor.analyst) if as_of is None else growth.as_of(as_of, self._executor.analyst)
+    def asked_of(self) -> QueryExecutor:
+        """Return the executor that answers next."""
+        growth = cast("Growth | None", self._executor.growth)
+        return self._executor if growth is None else growth.best(self._executor.analyst)
+
+    def asked_as_of(self, arrival: int) -> list[QueryExecutor]:
+        """Return the executors that find the answers given as of an arrival, as `Growth.as_of` does."""
+        if (growth := cast("Growth | None", self._executor.growth)) is not None:
+            return growth.as_of(arrival, self._executor.analyst)
+        if arrival != 0:
+            raise QueryRejected(f"There was no arrival {arrival!r}, because no rows have arrived yet. Leave out as_of.")
+        return [self._executor]
 
     def check_static(self, what: str) -> None:
         """Refuse an operation that does not support rows that arrive.

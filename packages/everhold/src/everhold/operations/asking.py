@@ -90,14 +90,16 @@ class Ask(HoldoutOperation[Any], verb="ask", role=Role.ANALYST, act="ask", route
         beside = {MODELS: check_tracked(self.models)} if self.models else {}
         if session.recorded:
             session.check_queries()
-        executor = session.asked_of(self.as_of)
-        compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
-        plan = compiler.compile(self.query, self.guess, self.tolerance)
-        if self.as_of is not None:
-            from everhold.asking.arrivals.growth import check_asked
-
-            check_asked(executor.ledger, plan)
-        return executor.ask(plan, strict=self.strict, beside=beside)
+        executors = [session.asked_of()] if self.as_of is None else session.asked_as_of(self.as_of)
+        for executor in executors:
+            compiler = executor.compiler.silently() if self.silent or session.silent else executor.compiler
+            plan = compiler.compile(self.query, self.guess, self.tolerance)
+            if self.as_of is None or executor.ledger.repeated(plan.asked) is not None:
+                return executor.ask(plan, strict=self.strict, beside=beside)
+        raise QueryRejected(
+            "as_of= repeats answers that were given at that arrival, and this query was not asked then. Leave as_of "
+            "out to ask about all rows."
+        )
 
     def facts(self, result: Any) -> Mapping[str, Any]:
         """Return the outcome in a word, and the query's hash, for the audit log."""

@@ -86,3 +86,23 @@ def test_a_quantile_that_was_told_stays_when_training_rows_arrive(holdout):
     again = holdout.ask(CHOSEN["quantile"](), as_of=0)
     assert again.repeated
     assert (again.value, again.low, again.high) == (told.value, told.low, told.high)
+
+
+@pytest.mark.filterwarnings("ignore::everhold.EverholdWarning")
+def test_old_answers_about_models_stay_free_after_rows_were_retired(holdout):
+    """Models are recognised by training rows, of which there are more after a retirement."""
+    before = {name: holdout.ask(query()) for name, query in STATISTICS.items()}
+    holdout.ask("x > 2", guess=0.9)
+    holdout.append(rows(3))
+    holdout.retire(before=1)
+    later = holdout.ask(STATISTICS["score"]())
+    holdout.append(rows(4))
+    for name, query in STATISTICS.items():
+        again = holdout.ask(query(), as_of=0)
+        assert again.repeated, name
+        assert (again.value, again.low, again.high) == (before[name].value, before[name].low, before[name].high)
+    assert holdout.ask(STATISTICS["score"](), as_of=1).query == later.query
+    with pytest.raises(eh.QueryRejected, match="was not asked then"):
+        holdout.ask("x > 1.5", as_of=0)
+    with pytest.raises(eh.QueryRejected, match="There is no column"):
+        holdout.ask("nothing > 1.5", as_of=0)

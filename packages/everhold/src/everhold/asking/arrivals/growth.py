@@ -17,7 +17,7 @@ from everhold.ledger.acts import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import PublicLevels, State, has_public_levels, those_with
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.predictions.arrays import RowSpan
-from everhold.queries.query import QueryPlan, digest
+from everhold.queries.query import digest
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, MISSING
 from everhold.sealing.intake.reading import MOST_ROWS
 from everhold.sealing.rows.row_store import arrival_rows
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.dependence import DependenceModel
-    from everhold.ledger import Entry, Head, Ledger
+    from everhold.ledger import Entry, Head
     from everhold.sealing.intake.request import Planning
     from everhold.values.base import Schema
 
@@ -195,15 +195,19 @@ class Growth:
         """Return the executor that answers about all sealed rows."""
         return _for(self.executors[0], analyst)
 
-    def as_of(self, arrival: int, analyst: str | None = None) -> QueryExecutor:
-        """Return an executor that finds stored answers about the rows up to an arrival. It answers no new query.
+    def as_of(self, arrival: int, analyst: str | None = None) -> list[QueryExecutor]:
+        """Return executors that find stored answers about the rows up to an arrival. They answer no new query.
+
+        Models are recognised by training rows, and retired rows are training rows. So there is one executor for each
+        number of arrivals that may have been retired when the query was asked, beginning with none.
 
         Raises:
             QueryRejected: If there was no such arrival.
         """
         if type(arrival) is not int or not 0 <= arrival <= self.account.arrivals:
             raise QueryRejected(f"There was no arrival {arrival!r}. Pass a number from 0 to {self.account.arrivals}.")
-        return _for(self._executor(Suffix(1), 0, arrival), analyst)
+        then = [replace(self, rows=replace(self.rows, retired=retired)) for retired in range(self.rows.retired + 1)]
+        return [_for(each._executor(Suffix(1), 0, arrival), analyst) for each in then]
 
     def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
         """Return an executor for the rows of some arrivals, at the best level among the trees that contain them.
@@ -316,19 +320,6 @@ def _part(
     if trained:
         training = StoredRows(files["training"].opened(), first.schema, rows=trained, sealed=False)
     return _ArrivedPart(number, rows, trained, sealed, training, public)
-
-
-def check_asked(ledger: Ledger, plan: QueryPlan[Any]) -> None:
-    """Check that every part of a query was answered before.
-
-    Raises:
-        QueryRejected: If a part was not answered before. Nothing is charged.
-    """
-    if ledger.repeated(plan.asked) is None:
-        raise QueryRejected(
-            "as_of= repeats answers that were given at that arrival, and this query was not asked then. Leave as_of "
-            "out to ask about all rows."
-        )
 
 
 # Creation of a holdout that will grow: its mechanism, and what declared families have to know first (S13, S14).
