@@ -231,7 +231,8 @@ class Accounts:
         """Return the state of one extension, a new empty one if the ledger has not used it."""
         found = self.extensions.get(extension.key)
         if not isinstance(found, extension):
-            self.extensions[extension.key] = found = extension()
+            found = extension()
+            self.extensions = {**self.extensions, extension.key: found}  # other threads may go through the old one
         return found
 
     @classmethod

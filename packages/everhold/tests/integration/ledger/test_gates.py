@@ -7,7 +7,7 @@ import pytest
 
 import everhold as eh
 from everhold.errors import IntegrityError
-from everhold.gates.records import Gates
+from everhold.gates.records import Gates, OpenChallenges
 from everhold.ledger.acts import GATE, KEPT, PROMOTED, Accounts
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)
@@ -43,6 +43,15 @@ def test_gates_survive_their_way_through_the_state():
     assert not opened().agree_with(state)
     assert Gates().into({"mechanism": {}}) == {"mechanism": {}}
     assert Accounts.from_state(state).into({"mechanism": {}}) == state
+
+
+def test_a_thread_that_looks_for_another_extension_disturbs_nobody_who_reads_the_accounts():
+    """Threads of a service share the head that was read last, and with it its accounts."""
+    accounts = Accounts.from_state(opened().into({"mechanism": {}}))
+    read = iter(accounts.extensions.values())
+    assert next(read).entries == 1
+    assert accounts.of(OpenChallenges).entries == 0
+    assert list(read) == []
 
 
 @pytest.mark.parametrize(
