@@ -100,7 +100,7 @@ class Receiving:
     session: CompetitionSession
 
     def receive(self, team: str, predicted: str, public: str) -> bool:
-        """Record a submission in the ledger, and return False if the same one was received before.
+        """Record a submission in the ledger. Return False if it repeats the team's latest one and changes nothing.
 
         A team's last submission is its final one. With feedback about leads, a submission that leads stays final until
         the team submits another one that leads, or submits again after losing the lead.
@@ -119,7 +119,10 @@ class Receiving:
                 continue
 
     def _is_new(self, said: Mapping[str, Any], accounts: Accounts) -> bool:
-        """Check inside the ledger's transaction that a submission is allowed. Return False for a repeated one."""
+        """Check inside the ledger's transaction that a submission is allowed. Return False if it changes nothing.
+
+        It changes nothing if it equals the team's latest submission and the team's final one stays as it is.
+        """
         team, predicted, public = said["team"], said["predictions"], said.get("public", "")
         known = self.capacity_for(accounts, team, predicted, public)
         if known is not None and self._is_repeat(accounts, known, predicted, public):

@@ -229,7 +229,7 @@ def _of_usual(document: Mapping[str, Any]) -> str:
 
 
 def _size(value: Any) -> str:
-    """Return a parameter as a text for the report. Dictionaries with a name are shown by it."""
+    """Return a parameter as a text for the report. In a list, a dictionary with a name is shown by its name."""
     if isinstance(value, list):
         names = [str(one["name"]) if isinstance(one, dict) and "name" in one else _size(one) for one in value]
         return f"[{', '.join(names)}]"

@@ -1040,7 +1040,7 @@ class DealtHoldout(Holdout):
 
     @property
     def studies(self) -> dict[str, str]:
-        """The part of each study, by the study's name: a holdout of this storage."""
+        """Names of the parts that studies took, by the study's name. Each part is a holdout of this storage."""
         return self._transport.taken()
 
     def _repr_html_(self) -> str:

@@ -394,7 +394,10 @@ def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
         QueryRejected: If no later tree would be left, or if an analyst asks. Nothing was changed.
     """
     if table_of_rows(first) is not None:
-        raise QueryRejected("The rows of this holdout stay in a table of an engine. Only rows in files can be retired.")
+        raise QueryRejected(
+            "The rows of this holdout stay in a table of an engine, such as a database. "
+            "Only rows that everhold keeps in its own files can be retired."
+        )
     head = first.ledger.head()
     first.check_steward("retire rows")
     if head.accounts.closed:

@@ -47,7 +47,10 @@ class SeriesLaw(ABC):
         """A bound on the norm of the transition kernel on mean-zero functions, 1 if unknown."""
 
     def bayesian_price(self, epsilon: float, longest: int) -> float:
-        """Return the price of a series of `longest` rows (P5), by default with all other rows nearby."""
+        """Return 1 / (the privacy loss that guarantees a Bayesian loss of ``epsilon``) for a series of `longest` rows.
+
+        By default all other rows of the series count as nearby (P5).
+        """
         return longest / epsilon
 
 
@@ -148,7 +151,7 @@ class SeriesModel(DependenceModel):
         return {}
 
     def bayesian_price(self, epsilon: float, rows: int) -> float:
-        """Return the price of noise for the longest series (P5), by default with all its other rows nearby."""
+        """Return 1 / (the privacy loss that guarantees a Bayesian loss of ``epsilon``) for the longest series (P5)."""
         return self.law.bayesian_price(epsilon, max(length for length, _ in self.lengths or ((rows, 1),)))
 
     @property
