@@ -247,3 +247,22 @@ def test_interval_ends_without_their_protection_would_miss():
     made = ContrastQuery("difference", MeanQuery("x"), "arm", 1, 0)
     assert not made._of(*naive, (0.0, 1.0)).high >= 0.4 - 0.1
     assert made._of(*arms, (0.0, 1.0)).high >= 0.4 - 0.1
+
+
+def test_arms_may_be_dates(tmp_path):
+    def visits(seed):
+        rng = np.random.default_rng(seed)
+        day = np.datetime64("2024-01-01") + rng.integers(0, 2, ROWS)
+        return {"day": day, "late": (rng.random(ROWS) < np.where(day == np.datetime64("2024-01-01"), 0.2, 0.5)) * 1}
+
+    rows, days = visits(3), {"arm": "day", "treated": "2024-01-01", "control": "2024-01-02 00:00:00"}
+    with eh.Holdout.create(tmp_path / "d.db", "d", holdout=rows, training=visits(4), queries=20) as holdout:
+        holdout.ask(eh.risk_difference("late = 1", **days))
+        with pytest.raises(eh.QueryRejected, match="such as 2024-01-31, as a text"):
+            holdout.ask(eh.risk_difference("late = 1", **{**days, "treated": 7}))
+        with pytest.raises(eh.QueryRejected, match="is no date or time"):
+            holdout.ask(eh.risk_difference("late = 1", **{**days, "treated": "May"}))
+        holdout.unseal()
+        first = rows["day"] == np.datetime64("2024-01-01")
+        truth = rows["late"][first].mean() - rows["late"][~first].mean()
+        assert holdout.ask(eh.risk_difference("late = 1", **days)).sealed == pytest.approx(truth)

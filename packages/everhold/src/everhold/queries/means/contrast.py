@@ -234,14 +234,14 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
         return f"{quoted(column)} = {number!r}" if number >= 0.0 else f"{quoted(column)} = ({number!r})"
     if kind is ColumnKind.BOOLEAN and str(value).lower() in ("true", "false"):
         return f"{quoted(column)} = {str(value).lower()}"
-    if kind is ColumnKind.STRING and isinstance(value, str):
+    if kind in (ColumnKind.STRING, ColumnKind.TIME) and isinstance(value, str):
         text = value.replace("'", "''")
-        return f"{quoted(column)} = '{text}'"
+        return f"{quoted(column)} = {'timestamp ' if kind is ColumnKind.TIME else ''}'{text}'"
     if kind is None:
         raise QueryRejected(f"There is no column {brief(column)}. Name one of {', '.join(schema.asked)}.")
     raise QueryRejected(
         f"{brief(value)} is no value of the column {brief(column)}, which holds {kind.value}s. Pass one of the "
-        "column's values."
+        f"column's values{', such as 2024-01-31, as a text' if kind is ColumnKind.TIME else ''}."
     )
 
 
