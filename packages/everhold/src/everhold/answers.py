@@ -209,7 +209,7 @@ class Answer(Display):
         return "; ".join(filter(None, (self._in_line(), str(self.failing) if self.failing else "", self.clipped)))
 
     def _in_line(self) -> str:
-        left = left_in_words(self.remaining)
+        left = left_in_words(self.remaining, planned=self.analyst is None)
         unsealed = ""
         if self.sealed is not None and self.sealed_low is not None and self.sealed_high is not None:
             ends = f"[{at_least(self.sealed_low)}, {at_most(self.sealed_high)}]"

@@ -388,8 +388,13 @@ def wider_in_words(widens: float) -> str:
     return "" if widens == 1.0 else f", later queries about {100.0 * (widens - 1.0):.0f} % wider"
 
 
-def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None = None) -> str:
+def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None = None, *, planned: bool = True) -> str:
     """Return the remaining budget in words, such as "19 of 20 queries" where the whole budget is given.
+
+    Args:
+        remaining: What is left, by name.
+        whole: The whole budget, by name.
+        planned: False if queries and surprises have a limit, as in an allotment.
 
     Examples:
         >>> left_in_words({"queries": 1_999, "surprises": 1})
@@ -398,13 +403,16 @@ def left_in_words(remaining: Mapping[str, int], whole: Mapping[str, int] | None 
         '19 of 20 queries and 9 of 10 surprises'
         >>> left_in_words({"queries": 0, "surprises": 3})  # of the plan, beyond which it may answer
         '0 planned queries and 3 surprises'
+        >>> left_in_words({"queries": 0, "surprises": 3}, planned=False)
+        '0 queries and 3 surprises'
         >>> left_in_words({"queries": 1})
         '1 query'
     """
     said = []
     for name, count in remaining.items():
-        # more may be answered than was planned
-        word = f"planned {name}" if not count and "surprises" in remaining else name
+        # more may be answered than was planned, and no more than a limit
+        of_plan = planned and "surprises" in remaining and name in ("queries", "surprises")
+        word = f"planned {name}" if of_plan and not count else name
         if whole is not None:
             said.append(f"{count:,} of {whole[name]:,} {word}")
         else:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from everhold.arguments import brief
+from everhold.display import counted
 from everhold.errors import BudgetWarning, QueryRejected, warn_caller
 from everhold.ledger.acts import LONGEST_NAME, MOST, Accounts, Allotment
 from everhold.mechanisms import Mechanism, State
@@ -105,15 +106,15 @@ def _of_allotment(part: Allotment) -> str | None:
     left, queries = part.charges - part.charged, part.queries - part.asked
     if left > 1 or queries <= left:
         return None
-    unused = f"{queries:,} {'query' if queries == 1 else 'queries'}"
+    unused = counted(queries, "query")
     if left:
         return (
             f"One surprise of the allotment of {part.analyst!r} is left for {unused}. Pass a guess that you are sure "
             "of (guess=, --guess), or ask the steward for a larger allotment."
         )
     return (
-        f"The last surprise of the allotment of {part.analyst!r} is spent, and {unused} are left that will be refused. "
-        "Ask the steward for a larger allotment."
+        f"The last surprise of the allotment of {part.analyst!r} is spent, and {unused} "
+        f"{'is' if queries == 1 else 'are'} left that will be refused. Ask the steward for a larger allotment."
     )
 
 
