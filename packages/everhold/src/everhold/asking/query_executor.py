@@ -170,10 +170,10 @@ class QueryExecutor:
             head, entries = transaction.head, transaction.committed
         else:
             head, entries = ask_in_rounds(work)
-        if stored is None and (charged := sum(entry.charged for entry in entries if entry is not None)):
-            state = self.state_from(head)
-            warn_of_last_surprises(head.accounts, self.analyst, self.mechanism, state, charged=charged)
         if stored is None:
+            if charged := sum(entry.charged for entry in entries if entry is not None):
+                state = self.state_from(head)
+                warn_of_last_surprises(head.accounts, self.analyst, self.mechanism, state, charged=charged)
             for draft, entry in zip(plan.asked, entries, strict=True):
                 if CLIPS not in draft.description or entry is None or entry.repeated:
                     continue
