@@ -25,13 +25,12 @@ from everhold.guarantees.intervals.joint import ratio_bets, upper_end
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.guarantees.intervals.parts import units_of
 from everhold.sealing.intake.duckdb_files import column_kinds, spilling_into
-from everhold.sealing.intake.reading import read_rows
+from everhold.sealing.intake.reading import RowSource, read_rows
 from everhold.values.expressions.tree import ColumnKind, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.sealing.intake.reading import RowSource
 
 _MOST_MODELS = 200
 

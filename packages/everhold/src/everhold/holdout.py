@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast, overload
 
 from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
 from everhold.arguments import brief, names_keywords
@@ -21,7 +21,7 @@ from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Mechanism, Promise
 from everhold.operations.accounts import AffectedHoldouts, Allot, Declare, ListAllotments, Unseal
-from everhold.operations.arrivals import Append, AskOverTime, CompareArrival, Retire
+from everhold.operations.arrivals import Append, AskOverTime, By, CompareArrival, Law, Retire
 from everhold.operations.asking import Ask, AskMany, QuoteQuery
 from everhold.operations.reports import (
     Certify,
@@ -30,7 +30,7 @@ from everhold.operations.reports import (
     ReadStatus,
     ReadTranscript,
 )
-from everhold.operations.transport import LocalTransport
+from everhold.operations.transport import LocalTransport, Transport
 from everhold.queries.query import Query
 from everhold.remote import is_address, remote_storage
 from everhold.sealing.configuration import ALIKE, DEALT, check_settings, drawn_from_rows
@@ -48,7 +48,6 @@ from everhold.values.tracked_models import NamedModel, tracked
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -61,9 +60,7 @@ if TYPE_CHECKING:
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import Family
     from everhold.gates.gate import Gate
-    from everhold.operations.arrivals import By, Law
     from everhold.operations.operation import HoldoutOperation
-    from everhold.operations.transport import Transport
     from everhold.planning.choice import ThreeWays
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import Planning, Rows

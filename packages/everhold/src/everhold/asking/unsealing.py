@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from everhold.answers import UNSEALED, Unsealed
-from everhold.asking.query_executor import noise_for
+from everhold.asking.query_executor import QueryExecutor, noise_for
 from everhold.errors import EverholdWarning, IntegrityError, QueryRejected, warn_caller
 from everhold.estimand import ABOUT, about_of
-from everhold.ledger import EntryDraft, Outcome, verify
+from everhold.ledger import Entry, EntryDraft, HoldoutRecord, LedgerStore, Outcome, verify
 from everhold.ledger.acts import ANALYST, CLOSED, DISCLOSED, RECOVERY, UNSEALING, Accounts
 from everhold.ledger.head_file import HeadFile, Reached
 from everhold.ledger.store import all_entries
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from everhold.asking.query_executor import QueryExecutor
-    from everhold.ledger import Entry, HoldoutRecord, LedgerStore
     from everhold.ledger.chain import Numbers
 
 

@@ -21,13 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from json.encoder import encode_basestring as _quoted
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from numpy.typing import NDArray
 
 

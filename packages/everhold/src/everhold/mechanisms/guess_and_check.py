@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -25,15 +25,12 @@ from everhold.mechanisms.base import (
 )
 from everhold.mechanisms.labels import CHEAPEST, DEAREST, Offsets, failing_rows_cost, in_millionths, likeliest_sealed
 from everhold.mechanisms.public_levels import MOST_AT_ONCE, PublicLevels
-from everhold.mechanisms.records import MOST_TEXT_BITS, Presentation, all_narrower
+from everhold.mechanisms.records import MOST_TEXT_BITS, Evaluations, Presentation, all_narrower
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.mechanisms.records import Evaluations
     from everhold.randomness import Noise
 
 DESCRIPTION_LENGTH = (

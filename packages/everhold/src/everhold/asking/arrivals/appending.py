@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from everhold.arguments import brief, check_time
 from everhold.asking.arrivals.accessor import timeline
 from everhold.asking.arrivals.growth import Growth, arrival_query, table_of_rows
-from everhold.asking.query_executor import CLOSED_STUDY, RowsArrived
+from everhold.asking.query_executor import CLOSED_STUDY, QueryExecutor, RowsArrived
 from everhold.display import Display
 from everhold.errors import HoldoutRejected, QueryRejected
-from everhold.ledger import EntryDraft, Outcome
+from everhold.ledger import EntryDraft, Head, Outcome
 from everhold.ledger.acts import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Accounts, Arrivals, arrived
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import State, has_public_levels
 from everhold.mechanisms.suffixes import Suffix, opens, radius_of
 from everhold.queries.query import digest
-from everhold.sealing.arrivals import EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
+from everhold.sealing.arrivals import ArrivedFiles, EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
 from everhold.sealing.configuration import (
     FAMILIES_GROW,
     GROWS,
@@ -41,11 +41,7 @@ from everhold.values.missing import REFUSE, MissingRule, missing_rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from typing import Self
 
-    from everhold.asking.query_executor import QueryExecutor
-    from everhold.ledger import Head
-    from everhold.sealing.arrivals import ArrivedFiles
     from everhold.sealing.intake.reading import RowSource
 
 _TRIES = 100

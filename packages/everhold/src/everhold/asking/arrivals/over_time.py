@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.answers import UNSEALED
+from everhold.answers import UNSEALED, Answer
 from everhold.arguments import brief
 from everhold.asking.session import growth_of
 from everhold.display import Display, Listing, html_sentences, html_table
@@ -21,7 +21,6 @@ from everhold.values.expressions.tree import ColumnKind, quoted
 if TYPE_CHECKING:
     import altair as alt
 
-    from everhold.answers import Answer
     from everhold.asking.arrivals.growth import Growth
     from everhold.asking.query_executor import QueryExecutor
     from everhold.queries.query import Query
