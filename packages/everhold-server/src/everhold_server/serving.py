@@ -8,6 +8,7 @@ it leaves. A second process on the same storage is welcome: the database decides
 from __future__ import annotations
 
 import gc
+import ipaddress
 import os
 import signal
 import sys
@@ -84,9 +85,20 @@ def check_reachable(settings: Settings, listening: Listening, *, plain: bool) ->
         plain: Whether the operator permits plain HTTP.
 
     Raises:
-        ValueError: If other machines can reach the service without TLS, or if the address is not a URL.
+        ValueError: If other machines can reach the service without TLS, if the address is not a URL, or if a proxy is
+            not an IP address.
     """
     parts = urlsplit(settings.address)
+    if "@" in parts.netloc or parts.fragment:
+        raise ValueError("The address has a user or a fragment. Pass a URL such as https://holdout.example.")
+    for proxy in listening.proxies:
+        try:
+            ipaddress.ip_network(proxy, strict=False)
+        except ValueError:
+            raise ValueError(
+                f"The trusted proxy {brief(proxy)} is no IP address. Pass one such as 127.0.0.1, or a network such as "
+                "10.0.0.0/8."
+            ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
         raise ValueError(
             f"The address {brief(settings.address)} cannot be used. Pass a URL without a "

@@ -13,6 +13,8 @@ import pytest
         (("--storage", "s.db", "--host", "0.0.0.0"), 2, "unencrypted"),
         (("--storage", "s.db", "--address", "http://holdout.example"), 2, "unencrypted"),
         (("--storage", "s.db", "--address", "holdout.example"), 2, "Pass a URL"),
+        (("--storage", "s.db", "--address", "https://me:word@holdout.example"), 2, "has a user"),
+        (("--storage", "s.db", "--trust-proxy", "proxy.example"), 2, "'proxy.example' is no IP address"),
         (("--storage", "s.db", "--port", "99999"), 2, "cannot listen"),
         (("--storage", "mysql://x/y"), 2, "mysql"),
     ],

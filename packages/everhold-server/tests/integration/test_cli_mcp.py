@@ -22,6 +22,7 @@ import pytest
 def test_what_cannot_be_served(study, everhold, arguments, code, said):
     result = everhold("mcp", *arguments, code=code)
     assert said in result.stderr
+    assert "serving" not in result.stderr
     assert result.stdout == ""
 
 

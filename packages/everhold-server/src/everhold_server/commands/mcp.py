@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -94,8 +95,10 @@ def mcp(
             return
         with arguments_checked():
             host, port = over_http.host, over_http.port
-            note(f"serving {holdout!r} at http://{host}:{port}/mcp (stop with Ctrl+C)")
-            serving.serve_http(server, host=host, port=port, allowed_hosts=over_http.allow_host or ())
+            said = f"serving {holdout!r} at http://{host}:{port}/mcp (stop with Ctrl+C)"
+            serving.serve_http(
+                server, host=host, port=port, allowed_hosts=over_http.allow_host or (), started=partial(note, said)
+            )
 
 
 def _folder(path: Path) -> Path:

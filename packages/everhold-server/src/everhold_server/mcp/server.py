@@ -156,7 +156,10 @@ def serve_stdio(server: MCPServer[Any]) -> None:
     anyio.run(server.run_stdio_async)
 
 
-def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: Sequence[str] = ()) -> None:
+def serve_http(
+    server: MCPServer[Any], *, host: str, port: int, allowed_hosts: Sequence[str] = (),
+    started: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
     """Serve clients on streamable HTTP at the path ``/mcp`` until the process is stopped.
 
     No call depends on another one, so a client goes on with a server that was started anew. Requests that were meant
@@ -168,6 +171,7 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
         port: Port to listen at.
         allowed_hosts: Names by which clients call this machine, such as ``"lab.example:8000"``; needed where it is
             reached by others than itself.
+        started: Called once the port is taken.
 
     Raises:
         ValueError: If others could reach the address and no names were given, or it cannot be used.
@@ -179,6 +183,7 @@ def serve_http(server: MCPServer[Any], *, host: str, port: int, allowed_hosts: S
         log_config=None,  # its own would close every handler that the process has
     )  # fmt: skip
     with listening(host, port) as taken:
+        started()
         uvicorn.Server(settings).run(sockets=[taken])
 
 
