@@ -167,16 +167,19 @@ class MarginVerdict(Display):
 
     @classmethod
     def of(cls, answer: Answer, margin: float, *, greater: bool) -> MarginVerdict:
-        """Build the verdict from the answer to a comparison.
+        """Build the verdict from the answer to a comparison, and from its narrower interval once it is unsealed.
 
         Args:
             answer: The first score minus the second one.
             margin: Margin in units of the metric, at least 0.
             greater: Whether a greater score is better.
         """
-        if answer.low is None or answer.high is None:
+        low, high = answer.low, answer.high
+        if answer.sealed is not None:
+            low, high = answer.sealed_low, answer.sealed_high
+        if low is None or high is None:
             return cls("undecided", margin, answer)
-        return cls(verdict_at(margin, answer.low, answer.high, greater=greater), margin, answer)
+        return cls(verdict_at(margin, low, high, greater=greater), margin, answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"verdict", "margin"}`` with the fields of the answer."""

@@ -52,3 +52,16 @@ def test_margins_that_cannot_be_meant_cost_nothing(holdout):
         with pytest.raises(eh.QueryRejected, match=words):
             holdout.compare(good, 1 - good, margin=margin, guess=0.0, **terms)
     assert holdout.remaining == before
+
+
+def test_an_unsealed_comparison_is_judged_by_its_narrower_interval(tmp_path):
+    good, other = classes(SEALED), np.where(np.arange(len(classes(SEALED))) % 9, classes(SEALED), 1 - classes(SEALED))
+    with made(tmp_path, "y") as holdout:
+        told = holdout.compare(other, good, "accuracy", margin=0.0, guess=0.0).answer
+        silent = holdout.compare(good, np.roll(good, 1), "accuracy", silent=True, guess=0.0)
+        assert silent.value is None
+        holdout.unseal()
+        margin = -(told.low + holdout.compare(other, good, "accuracy", guess=0.0).sealed_low) / 2.0
+        assert told.low < -margin  # which the told interval leaves open
+        assert holdout.compare(other, good, "accuracy", margin=margin, guess=0.0).verdict == "not worse"
+        assert holdout.compare(good, np.roll(good, 1), "accuracy", margin=0.9, guess=0.0).verdict == "not worse"
