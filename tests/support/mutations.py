@@ -489,6 +489,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S8",
+        "rows are compared with those of a holdout that is created at the same moment",
+        "everhold/ledger/store.py",
+        "if beside is not None and (since := sorted(there - {*beside})):",
+        "if False and (since := [*there]):",
+        ("everhold/integration/sealing/test_resealing.py",),
+    ),
+    Mutation(
+        "S8",
         "training rows of another holdout are not sealed",
         "everhold/sealing/resealing.py",
         "open_rows=_having(mine, opened),",

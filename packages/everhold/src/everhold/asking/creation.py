@@ -275,7 +275,7 @@ def record_all(
             new.append(NewHoldout(name, made.configuration, state, made.key.seal_key, head_file))
         store = LedgerStore.open(url)
         try:
-            records = store.create_all(new)
+            records = store.create_all(new, beside=[each.name for each in others])
         except BaseException:
             store.close()
             raise

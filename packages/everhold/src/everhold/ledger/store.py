@@ -169,14 +169,26 @@ class LedgerStore:
         """Record a new holdout, see `NewHoldout` and `create_all`."""
         return self.create_all([NewHoldout(name, configuration, state, seal_key, head_file)])[0]
 
-    def create_all(self, new: Sequence[NewHoldout]) -> list[HoldoutRecord]:
+    def create_all(self, new: Sequence[NewHoldout], *, beside: Collection[str] | None = None) -> list[HoldoutRecord]:
         """Record new holdouts with the initial states of their mechanisms in one transaction.
 
+        Args:
+            new: The holdouts.
+            beside: Names of the holdouts that their rows were compared with; None if they are compared with none.
+
         Raises:
-            HoldoutRejected: If a name is taken or is not usable.
+            HoldoutRejected: If a name is taken or is not usable, or another holdout was created since the rows were
+                compared.
             ValueError: If a configuration or state is not plain JSON data.
         """
         with self.database.transaction(writing=True) as connection, database_errors():
+            there = {*connection.scalars(_NAMES)} - {each.name for each in new}
+            if beside is not None and (since := sorted(there - {*beside})):
+                raise HoldoutRejected(
+                    f"The holdout {since[0]!r} was created in this storage meanwhile, and the rows were not compared "
+                    "with its rows. Create this one again.",
+                    names=since,
+                )
             return [self._create(connection, each) for each in new]
 
     def _create(self, connection: Connection, new: NewHoldout) -> HoldoutRecord:

@@ -7,7 +7,7 @@ import pytest
 from holdout_samples import ROWS, create, files, rows
 
 from everhold import GaussianMechanism, Holdout, HoldoutRejected, verify_certificate
-from everhold.asking.creation import settings_from
+from everhold.asking.creation import Creation, settings_from
 from everhold.sealing import resealing
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into
 from everhold.sealing.intake.files import seal_rows
@@ -128,6 +128,23 @@ def test_training_rows_of_a_holdout_are_not_sealed_in_another_because_they_are_o
         with pytest.raises(HoldoutRejected, match=r"are training rows in this storage, of 'first'"):
             second.append(three)
         second.append(with_all_kinds(seed=6), training=three)
+
+
+def test_a_holdout_that_was_created_while_rows_were_compared_is_not_overlooked(tmp_path, monkeypatch):
+    sealing = Creation.seal
+
+    def meanwhile(self, *given, **named):
+        monkeypatch.setattr(Creation, "seal", sealing)
+        made = sealing(self, *given, **named)
+        create(tmp_path, "first", mechanism=NOISE).close()
+        return made
+
+    monkeypatch.setattr(Creation, "seal", meanwhile)
+    with pytest.raises(HoldoutRejected, match=r"'first' was created in this storage meanwhile.*Create this one again"):
+        create(tmp_path, "second", mechanism=NOISE)
+    assert [each.name[:6] for each in (tmp_path / "study.rows").iterdir()] == ["first-"]
+    with pytest.raises(HoldoutRejected, match="already sealed in this storage"):
+        create(tmp_path, "second", mechanism=NOISE, allow_resealing=False)
 
 
 def test_whoever_says_again_may_and_certificates_say_so(tmp_path):
