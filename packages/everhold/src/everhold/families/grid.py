@@ -339,6 +339,14 @@ def grid(
 _MOST_VALUES = 100_000  # in all lists together
 
 
+def _listed(values: Mapping[str, Any], value: Any, missing: Any) -> Any:
+    """Return the listed value with the same description, else an equal number such as 1.0 for 1, else ``missing``."""
+    if (known := values.get(canonical({"": described(value)}), missing)) is not missing or isinstance(value, bool):
+        return known
+    numbers = [each for each in values.values() if isinstance(each, int | float) and not isinstance(each, bool)]
+    return next((each for each in numbers if isinstance(value, int | float) and each == value), missing)
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
     """The points of one or several grids of parameter values, as scikit-learn takes them.
@@ -375,7 +383,7 @@ class Space:
         """
         for grid in self._known:
             if grid.keys() == given.keys():
-                found = {name: grid[name].get(canonical({"": described(value)}), self) for name, value in given.items()}
+                found = {name: _listed(grid[name], value, self) for name, value in given.items()}
                 if self not in found.values():
                     return found
         raise QueryRejected(

@@ -313,3 +313,17 @@ def test_a_space_whose_code_changes_after_answers_is_refused(tmp_path, monkeypat
             holdout.ask(space.at(column=1))
         monkeypatch.undo()
         assert holdout.ask(space.at(column=1)).source == "declared"
+
+
+def test_a_number_names_the_equal_listed_value():
+    space = eh.grid(LogisticRegression(), {"C": [0.1, 1.0], "max_iter": [100, 200], "fit_intercept": [True, False]})
+    listed = space.at(C=1.0, max_iter=100, fit_intercept=True)
+    assert space.at(C=1, max_iter=100.0, fit_intercept=True).point == listed.point
+    assert [type(each) for each in space.at(C=1, max_iter=100.0, fit_intercept=True).point.values()] == [
+        float,
+        int,
+        bool,
+    ]
+    for odd in ({"C": True}, {"C": "1.0"}, {"fit_intercept": 1}):
+        with pytest.raises(eh.QueryRejected, match="no point of the declared space"):
+            space.at(**{"C": 1.0, "max_iter": 100, "fit_intercept": True, **odd})
