@@ -248,8 +248,7 @@ class GreedySelectionAnalyst(Analyst):
 
 def _joined(vote: Vote, rule: int, strengths: NDArray[np.float64]) -> Vote:
     """Return a vote with one rule added at its strength."""
-    weights = np.zeros(max(len(vote.weights), rule + 1))
-    weights[: len(vote.weights)] = vote.weights
+    weights = np.pad(vote.weights, (0, max(0, rule + 1 - len(vote.weights))))
     weights[rule] = strengths[rule]
     return Vote(weights, vote.threshold)
 
@@ -414,8 +413,7 @@ class OptimisingAnalyst(Analyst):
             optuna.logging.set_verbosity(optuna.logging.ERROR)
             drawn = int(np.random.default_rng([self.seed, first]).integers(2**31))
             study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=drawn))
-            base = np.zeros(last)
-            base[: len(best.vote.weights)] = best.vote.weights
+            base = np.pad(best.vote.weights, (0, last - len(best.vote.weights)))
             for done in range(0, self.trials_per_study, self.batch):
                 trials = [study.ask() for _ in range(min(self.batch, self.trials_per_study - done))]
                 votes = [_suggested(trial, base, first) for trial in trials]
@@ -641,9 +639,10 @@ class CrowdAnalyst(Analyst):
                 own[member, theirs] = weights[theirs - first]
             votes = [_team_vote(leader, voice[:last]) for voice in own]
             asked, first = asked + last - first + members, last
-            claims = [Claim(asked, vote, score) for vote, score in _scored(board, votes)]
-            if not claims:
+            scores = scores_of_votes(board, votes).tolist()
+            if bool(np.all(np.isnan(scores))):
                 return
+            claims = [Claim(asked, vote, score) for vote, score in zip(votes, scores, strict=True)]
             best = best_claim(claims)
             yield best
             leader = best if leader is None else best_claim([leader, best])
@@ -651,16 +650,8 @@ class CrowdAnalyst(Analyst):
 
 def _team_vote(leader: Claim | None, voice: NDArray[np.float64]) -> Vote:
     """Return the weights of the public vote, replaced by the weights of a team member wherever these are not 0."""
-    weights = np.zeros(len(voice))
-    if leader is not None:
-        weights[: len(leader.vote.weights)] = leader.vote.weights
-    return Vote(np.where(voice != 0.0, voice, weights), 0.0)
-
-
-def _scored(board: Board, votes: Sequence[Vote]) -> list[tuple[Vote, float]]:
-    """Return those votes that the board answers, each with its score."""
-    scores = scores_of_votes(board, votes).tolist()
-    return [(vote, score) for vote, score in zip(votes, scores, strict=True) if not np.isnan(score)]
+    public = np.zeros(0) if leader is None else leader.vote.weights
+    return Vote(np.where(voice != 0.0, voice, np.pad(public, (0, len(voice) - len(public)))), 0.0)
 
 
 def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[Claim]:
@@ -671,14 +662,9 @@ def _in_turns(board: Board, members: Sequence[Analyst]) -> Iterator[Claim]:
         claims = {place: claim for place, game in games.items() if (claim := next(game, None)) is not None}
         games = {place: games[place] for place in claims}
         asked = sum(share.asked for share in shares)
-        known = [
-            Claim(asked, shares[place].whole(claim.vote), claim.score)
-            for place, claim in claims.items()
-            if not np.isnan(claim.score)
-        ]
-        if not known:
+        if all(math.isnan(claim.score) for claim in claims.values()):
             return
-        yield best_claim(known)
+        yield best_claim(Claim(asked, shares[place].whole(claim.vote), claim.score) for place, claim in claims.items())
 
 
 class _Share:
@@ -702,4 +688,4 @@ class _Share:
 
     def whole(self, vote: Vote) -> Vote:
         """Return a vote over the rules of this share as a vote over all rules of the board."""
-        return Vote(np.concatenate([np.zeros(self._first), vote.weights]), vote.threshold)
+        return Vote(np.pad(vote.weights, (self._first, 0)), vote.threshold)

@@ -302,10 +302,10 @@ def _with_constant(operation: Operation, constant: float, place: int) -> str:
     `place` is the operand, 0 or 1, that is not the literal.
     """
     if (abs(constant) > 1.0) is (operation is Operation.MULTIPLY):
-        limit = _last(lambda number: math.isfinite(_result(operation, number, constant)), LARGEST)
+        limit = _last(lambda number: math.isfinite(_result(operation, number, constant)))
         sign = "" if constant > 0 else "-"
         return f"(CASE WHEN abs({{{place}}}) > <{limit.hex()}> THEN {{{place}}} * ({sign}INFINITY) ELSE {{2}} END)"
-    limit = _last(lambda number: _result(operation, number, constant) == 0.0, LARGEST)
+    limit = _last(lambda number: _result(operation, number, constant) == 0.0)
     return f"(CASE WHEN abs({{{place}}}) <= <{limit.hex()}> THEN <0> ELSE {{2}} END)"
 
 
@@ -313,9 +313,9 @@ def _result(operation: Operation, number: float, constant: float) -> float:
     return number * abs(constant) if operation is Operation.MULTIPLY else number / abs(constant)
 
 
-def _last(holds: Callable[[float], bool], high: float) -> float:
+def _last(holds: Callable[[float], bool]) -> float:
     """Return the last double from 0 on for which a condition holds, by bisection."""
-    places = range(1, int(struct.unpack("<q", struct.pack("<d", high))[0]) + 1)
+    places = range(1, int(struct.unpack("<q", struct.pack("<d", LARGEST))[0]) + 1)
     return _double_at(bisect_left(places, True, key=lambda place: not holds(_double_at(place))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -225,10 +225,6 @@ class GroupsWorth:
     within: float | None
     left: float | None
     radius: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the line as plain data."""
-        return asdict(self)
 
 
 def worth_of(flights: Flights, *, queries: int, surprises: int) -> tuple[GroupsWorth, ...]:

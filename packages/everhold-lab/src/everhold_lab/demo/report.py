@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -184,7 +184,7 @@ class DemoResult(Display):
                 name: getattr(self.everhold, name)
                 for name in ("reported", "low", "high", "fresh", "queries", "refused")
             },
-            "dependent": [worth.to_dict() for worth in self.worth],
+            "dependent": [asdict(worth) for worth in self.worth],
         }
 
     def to_rows(self) -> list[dict[str, Any]]:

@@ -141,6 +141,7 @@ _CHANCE = 0.999  # more violations than happen with this chance break a promise
 _ROUNDS = 4
 _PROMISED_OR_SEEN = ("promised by the right model", "promised as if independent", "seen under attack")
 _MECHANISM_COLOURS = {name: MECHANISMS[name].presentation.colour for name in _MECHANISMS}
+_WORTH = "effective rows"
 _ROWS_COLOURS = {"worth": "#d55e00"}
 
 
@@ -265,7 +266,7 @@ class DependenceExperiment(Experiment):
         for name, families in (("groups", ("groups",)), ("order", ("chain", "ar1"))):
             lines = [line for line in summary if line["family"] in families]
             axis = PanelAxis(_STRENGTHS[families[0]], log=name == "groups")
-            points = []
+            points, worths = [], []
             for line in lines:
                 place = (_FAMILIES[line["family"]], line["mechanism"])
                 right = line["declared"] == _RIGHT
@@ -276,19 +277,16 @@ class DependenceExperiment(Experiment):
                 if not right and line["worst_error"] is not None:
                     bar = (line["worst_error_low"], line["worst_error_high"])
                     points.append(PanelPoint(*place, _PROMISED_OR_SEEN[2], line["strength"], line["worst_error"], *bar))
+                if right and line["mechanism"] == _MECHANISMS[0]:
+                    worths.append(PanelPoint(place[0], "worth", _WORTH, line["strength"], line["effective_rows"]))
             promised = panel_chart(
                 points, horizontal=axis, vertical=PanelAxis("radius, and worst error", log=False),
                 colours=_MECHANISM_COLOURS, kinds=_PROMISED_OR_SEEN,
             )  # fmt: skip
             pictures.append(Picture(f"radius-{name}", f"Promise and attack: {axis.title}", seen, promised))
             counted = panel_chart(
-                [
-        PanelPoint(_FAMILIES[line["family"]], "worth", "effective rows", line["strength"], line["effective_rows"])
-        for line in lines
-        if line["declared"] == _RIGHT and line["mechanism"] == _MECHANISMS[0]
-    ], horizontal=axis, vertical=PanelAxis("effective rows"), colours=_ROWS_COLOURS,
-                kinds=("effective rows",),
-            )  # fmt: skip
+                worths, horizontal=axis, vertical=PanelAxis(_WORTH), colours=_ROWS_COLOURS, kinds=(_WORTH,)
+            )
             pictures.append(Picture(f"rows-{name}", f"What {self.rows:,} rows are worth: {axis.title}", worth, counted))
         return pictures
 

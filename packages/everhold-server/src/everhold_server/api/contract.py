@@ -238,8 +238,7 @@ def said(description: str, example: Any, *, media_types: Mapping[str, Any] | Non
 
 
 def body_of(
-    model: type[BaseModel], *, part: str = "request", files: Mapping[str, str] | None = None, fields: Any = None,
-    needed: tuple[str, ...] = (),
+    model: type[BaseModel], *, part: str = "request", files: Mapping[str, str] | None = None, needed: Sequence[str] = ()
 ) -> dict[str, Any]:  # fmt: skip
     """Return the documentation of a request body: a JSON document, or a form with that document and files.
 
@@ -247,14 +246,13 @@ def body_of(
         model: Pydantic model of the document.
         part: The part of the form that holds it.
         files: Names of files with what each is; None where any name will do.
-        fields: Additional text fields of the form, with their schemas.
         needed: Parts of the form that have to be there.
     """
     schema = _whole_schema(model)
     binary = {"type": "string", "format": "binary"}
     named = {name: {**binary, "description": words} for name, words in (files or {}).items()}
     form = {
-        "type": "object", "properties": {part: schema, **named, **(fields or {})},
+        "type": "object", "properties": {part: schema, **named},
         "additionalProperties": binary if files is None else False,
         "required": list(needed) or ([part] if schema.get("required") else []),
     }  # fmt: skip
