@@ -190,8 +190,8 @@ def test_a_curve_is_at_least_as_good_as_each_of_its_points():
     [
         ({"rows": 0}, "rows is 0. Pass a whole number of at least 1"),
         ({"epsilon": -0.1}, "epsilon is -0.1. Pass a number of at least 0."),
-        ({"delta": 1.0}, "delta is 1.0. Pass a number of at least 0 and below 1 (0 for pure privacy)."),
-        ({"delta": -0.1}, "delta is -0.1. Pass a number of at least 0 and below 1 (0 for pure privacy)."),
+        ({"delta": 1.0}, "delta is 1.0. Pass a number of at least 0 and below 1."),
+        ({"delta": -0.1}, "delta is -0.1. Pass a number of at least 0 and below 1."),
         ({"failure": 0.0}, "failure is 0.0. Pass a number strictly between 0 and 1"),
         ({"failure": 1.0}, "failure is 1.0. Pass a number strictly between 0 and 1"),
     ],

@@ -153,7 +153,7 @@ def test_blr_by_hand():
         (lambda: mcsherry_bias(-0.1), "epsilon is -0.1. Pass a number of at least 0."),
         (
             lambda: mcsherry_bias(0.1, delta=1.0),
-            "delta is 1.0. Pass a number of at least 0 and below 1 (0 for pure privacy).",
+            "delta is 1.0. Pass a number of at least 0 and below 1.",
         ),
         (
             lambda: ladder_excess(10, submissions=5, step=0.0, failure=0.1),

@@ -124,7 +124,7 @@ def test_p_value_threshold_controls_false_rejections_after_selection(failure):
         ),
         (
             lambda: exact_max_information([[1.0]], failure=1.0),
-            "failure is 1.0. Pass a number of at least 0 and below 1 (0 for max-information itself).",
+            "failure is 1.0. Pass a number of at least 0 and below 1.",
         ),
         (
             lambda: theorems_19_and_3_cross_at(0, failure=0.1),

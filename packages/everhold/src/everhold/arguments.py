@@ -74,6 +74,14 @@ def fraction(value: object, name: str) -> float:
     return number
 
 
+def below_one(value: object, name: str) -> float:
+    """Return an argument as a float, or raise ValueError unless it is at least 0 and below 1."""
+    number = as_float(value)
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"{name} is {brief(value)}. Pass a number of at least 0 and below 1.")
+    return number
+
+
 def is_text(value: object, *, longest: int) -> bool:
     """Return whether a value is a text of at most ``longest`` characters that UTF-8 can encode (no lone surrogates)."""
     return isinstance(value, str) and len(value) <= longest and not any("\ud800" <= sign <= "\udfff" for sign in value)

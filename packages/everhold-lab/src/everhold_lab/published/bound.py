@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from everhold.arguments import fraction
+from everhold.arguments import below_one, fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,7 @@ def check_session(
         raise ValueError(
             f"surprises is {surprises}, above queries = {queries}. Pass at most one surprise for each query."
         )
-    if not 0.0 <= slack < 1.0:
-        raise ValueError(f"slack is {slack!r}. Pass a number of at least 0 and below 1, such as 1/3.")
+    below_one(slack, "slack")
 
 
 def whole_rows(rows: float) -> float:

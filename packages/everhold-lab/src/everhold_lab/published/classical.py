@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import erfc
 
-from everhold.arguments import fraction, positive, whole
+from everhold.arguments import below_one, fraction, positive, whole
 from everhold.guarantees.description_length import hoeffding_radius, log_ladder_size
 from everhold.mechanisms import Mechanism
 from everhold_lab.published import (
@@ -72,9 +72,7 @@ def mcsherry_bias(epsilon: float, *, delta: float = 0.0) -> float:
     2015, STOC; Bassily et al. 2016) are left out: docs/theory, published.
     """
     check_nonnegative("epsilon", epsilon)
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta is {delta!r}. Pass a number of at least 0 and below 1 (0 for pure privacy).")
-    return math.expm1(epsilon) + delta
+    return math.expm1(epsilon) + below_one(delta, "delta")
 
 
 def hoeffding_failure(rows: int, *, radius: float) -> float:
@@ -379,8 +377,7 @@ def discretised_radius(rows: int, *, submissions: int, grid: int, confidence: fl
         >>> round(discretised_radius(20_000, submissions=1_000, grid=21, confidence=0.95), 3)
         0.076
     """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is {confidence}. Pass a number between 0 and 1, such as 0.95.")
+    fraction(confidence, "confidence")
     level = log_ladder_size(queries=submissions, levels=grid + 1) - math.log1p(-confidence)
     reach = float(hoeffding_radius(rows=rows, log_inverse_level=level))
     return (max(1.0 / math.sqrt(rows), 0.5 / grid) + reach) * _ROUNDED_UP

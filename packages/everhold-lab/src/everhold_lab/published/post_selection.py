@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from everhold.arguments import fraction
+from everhold.arguments import below_one, fraction
 from everhold.errors import DependenceError
 from everhold.guarantees.description_length import hoeffding_radius
 from everhold_lab.published.bound import check_count, check_nonnegative
@@ -78,10 +78,7 @@ def exact_max_information(joint: ArrayLike, *, failure: float = 0.0) -> float:
             f"joint has shape {law.shape}, is negative or does not sum to 1. Pass "
             "probabilities of shape (data sets, transcripts)."
         )
-    if not 0.0 <= failure < 1.0:
-        raise ValueError(
-            f"failure is {failure!r}. Pass a number of at least 0 and below 1 (0 for max-information itself)."
-        )
+    below_one(failure, "failure")
     product = np.outer(law.sum(axis=1), law.sum(axis=0))
     possible = law > 0.0
     told, apart = law[possible], product[possible]
@@ -262,8 +259,7 @@ def rogers_2016(rows: int, *, epsilon: float, delta: float, failure: float) -> R
         inf
     """
     check_nonnegative("epsilon", epsilon)
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta is {delta!r}. Pass a number of at least 0 and below 1 (0 for pure privacy).")
+    below_one(delta, "delta")
     return _best(rows, failure, np.array([epsilon]), np.array([delta]), lambda caps: np.full(caps.shape, delta))
 
 
@@ -372,8 +368,7 @@ def corrected_p_value(
         '0.5'
     """
     check_nonnegative("bits", bits)
-    if not 0.0 <= failure < 1.0:
-        raise ValueError(f"failure is {failure!r}. Pass a number of at least 0 and below 1.")
+    below_one(failure, "failure")
     if not 0.0 <= p_value <= 1.0:
         raise ValueError(f"p_value is {p_value!r}. Pass a number from 0 to 1.")
     multiplied = math.exp(min(math.log(p_value) + bits * math.log(2.0), 0.0)) if p_value > 0.0 else 0.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.arguments import positive, whole
+from everhold.arguments import below_one, positive, whole
 from everhold_privacy.curves import PureCurve
 
 if TYPE_CHECKING:
@@ -231,9 +231,7 @@ def dwork_roth_scale(epsilon: float, *, tops: int, delta: float = 0.0) -> float:
         132.98
     """
     positive(epsilon, "epsilon")
-    if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta is {delta}. Pass a number of at least 0 and below 1.")
-    if delta == 0.0:
+    if below_one(delta, "delta") == 0.0:
         return 2.0 * whole(tops, "tops") / epsilon
     return math.sqrt(32.0 * whole(tops, "tops") * math.log(1.0 / delta)) / epsilon
 

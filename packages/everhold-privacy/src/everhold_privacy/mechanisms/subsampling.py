@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from everhold.arguments import below_one
 from everhold.arguments import whole as whole_number
 from everhold.dependence import Independent
 from everhold.errors import DependenceError
@@ -421,8 +422,7 @@ class RandomRows(FreshDraws):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 <= self.coins < 1.0:
-            raise ValueError(f"coins is {self.coins}. Pass a probability of at least 0 and below 1.")
+        below_one(self.coins, "coins")
         if not isinstance(self.dependence, Independent):
             raise DependenceError(
                 f"A mechanism that reads random rows needs independent rows, and these are declared as "

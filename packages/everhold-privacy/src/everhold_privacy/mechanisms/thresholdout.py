@@ -13,9 +13,10 @@ import scipy
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
+from everhold.arguments import below_one
 from everhold.mechanisms import Promise, Quote, Replies, Source, State, Traits
 from everhold.mechanisms.accounting import Accounting
-from everhold.mechanisms.base import REFUSED, ChecksGuesses, check_slack, planned_surprises, usable_scales
+from everhold.mechanisms.base import REFUSED, ChecksGuesses, planned_surprises, usable_scales
 from everhold.mechanisms.records import Presentation
 from everhold_privacy.curves import PureCurve
 from everhold_privacy.guarantees import (
@@ -318,7 +319,7 @@ class Thresholdout(ChecksGuesses, Transferred):
         are fewer queries. No budget is spent on guesses closer than ``slack`` times the radius to the population's
         value.
         """
-        check_slack(slack)
+        below_one(slack, "slack")
         planned = planned_surprises(surprises, queries)
         draft = cls(
             rows=rows, queries=queries, surprises=planned, confidence=confidence,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from everhold.arguments import as_float, as_whole, brief
+from everhold.arguments import as_float, as_whole, brief, fraction
 from everhold.dependence import DependenceModel, Independent
 from everhold.errors import DependenceError
 from everhold.guarantees.intervals.base import Procedure
@@ -87,10 +87,7 @@ class Mechanism(ABC):
         if self.unit == FINEST:
             object.__setattr__(self, "unit", finest_unit(self.rows))
         whole(self, "unit")
-        if not 0.0 < as_float(self.confidence) < 1.0:
-            raise ValueError(
-                f"confidence is {brief(self.confidence)}. Pass a number strictly between 0 and 1, such as 0.95."
-            )
+        fraction(self.confidence, "confidence")
         if int(self.rows) * int(self.unit) > MOST_GRID_STEPS:
             raise ValueError(
                 f"rows is {brief(self.rows)}. Pass at most {MOST_GRID_STEPS // self.unit:,} with unit={self.unit}."
@@ -436,9 +433,3 @@ def check_surprises(surprises: int, queries: int) -> None:
         raise ValueError(
             f"surprises is {brief(surprises)}. Pass a whole number from 1 to {queries}, the number of queries."
         )
-
-
-def check_slack(slack: float) -> None:
-    """Check the slack: the share of the tolerance within which a guess must not cost budget."""
-    if not 0.0 <= as_float(slack) < 1.0:
-        raise ValueError(f"slack is {brief(slack)}. Pass a number of at least 0 and below 1.")

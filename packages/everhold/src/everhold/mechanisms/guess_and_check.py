@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from everhold.arguments import below_one
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.mechanisms.accounting import Accounting
 from everhold.mechanisms.base import (
@@ -19,7 +20,6 @@ from everhold.mechanisms.base import (
     State,
     Traits,
     alike,
-    check_slack,
     planned_surprises,
     with_best_grid,
 )
@@ -221,7 +221,7 @@ class GuessAndCheck(PublicLevels):
                 Without a slack the mechanism is endless: it answers beyond its plan.
             **shared: Other attributes of the mechanism, as for `Mechanism.tuned`.
         """
-        check_slack(slack)
+        below_one(slack, "slack")
         draft = cls(
             rows=rows, queries=queries, surprises=planned_surprises(surprises, queries), confidence=confidence,
             slack=slack, tolerance=1.0, **{"endless": not slack, **shared},

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Self, TypeGuard
 
 import numpy as np
 
-from everhold.arguments import as_float, as_whole, brief
+from everhold.arguments import as_float, below_one, brief
+from everhold.arguments import whole as whole_number
 from everhold.guarantees.description_length import QueryTree, hoeffding_radius
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import BoundedDifferences, ClopperPearson, Ends, Hoeffding, OfMeans
-from everhold.mechanisms.base import ChecksGuesses, Mechanism, check_slack, whole
+from everhold.mechanisms.base import ChecksGuesses, Mechanism, whole
 from everhold.mechanisms.labels import ArcsineCells, Offsets, likeliest_in, widest_released
 from everhold.mechanisms.records import REFUSED, USUAL_TEXT_BITS, Description, Quote, check_text_bits, narrower
 
@@ -82,7 +83,7 @@ class PublicLevels(ChecksGuesses):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_slack(self.slack)
+        below_one(self.slack, "slack")
         whole(self, "grid")
         if not self.tolerance > 0.0:
             raise ValueError(f"tolerance is {self.tolerance}. Pass a positive half-width.")
@@ -91,10 +92,8 @@ class PublicLevels(ChecksGuesses):
                 f"allowance is {brief(self.allowance)}. Pass a positive number of standard errors of at most "
                 f"{_MOST_ALLOWED}."
             )
-        if (-1 if (rows := as_whole(self.training_rows)) is None else rows) < 0:
-            raise ValueError(f"training_rows is {brief(self.training_rows)}. Pass a whole number of at least 0.")
-        if not 0.0 <= as_float(self.share) < 1.0:
-            raise ValueError(f"share is {brief(self.share)}. Pass a number of at least 0 and below 1.")
+        whole_number(self.training_rows, "training_rows", least=0)
+        below_one(self.share, "share")
         if not isinstance(self.endless, bool) or (self.endless and self.slack):
             raise ValueError(
                 f"endless is {brief(self.endless)} and slack is {brief(self.slack)}. Pass endless=True or False, and "

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Self, TypedDict, Unpack
 
-from everhold.arguments import as_float, as_whole, brief
+from everhold.arguments import as_float, as_whole, below_one, brief, fraction, whole
 from everhold.dependence import DependenceModel, Independent, require_model
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.mechanisms import MECHANISMS, Mechanism
@@ -116,15 +116,10 @@ class PlanRequest:
                 f"surprises is {self.surprises} and queries is {self.queries}. Plan for at most one surprise for each "
                 "query."
             )
-        if not 0.0 < as_float(self.confidence) < 1.0:
-            raise ValueError(
-                f"confidence is {brief(self.confidence)}. Pass a number strictly between 0 and 1, such as 0.95."
-            )
-        if not 0.0 <= as_float(self.slack) < 1.0:
-            raise ValueError(f"slack is {brief(self.slack)}. Pass a number of at least 0 and below 1, such as 1/3.")
-        training = 0 if self.training_rows is None else as_whole(self.training_rows)
-        if training is None or training < 0:
-            raise ValueError(f"training_rows is {brief(self.training_rows)}. Pass a whole number of at least 0.")
+        fraction(self.confidence, "confidence")
+        below_one(self.slack, "slack")
+        if self.training_rows is not None:
+            whole(self.training_rows, "training_rows", least=0)
         if self.alike is not None and not 0.0 <= as_float(self.alike) <= 1.0:
             raise ValueError(f"alike is {brief(self.alike)}. Pass a correlation from 0 to 1, or None.")
         plain_types = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from everhold.arguments import as_float, as_whole, brief
+from everhold.arguments import as_float, brief, fraction, whole
 from everhold.display import Display, Listing, at_most
 from everhold.guarantees.description_length import QueryTree
 from everhold.guarantees.intervals.betting import planned_radius
@@ -314,20 +314,15 @@ def _sign_test_step(rows: int, differing: int, nats: float) -> float | None:
 
 def _check(rows: int, disagreement: float, challenges: int, promotions: int, confidence: float) -> None:
     """Raise ValueError if an argument of `least_step` is outside its range."""
-    for name, value, least, most in (
-        ("rows", rows, 1, MOST_ROWS), ("challenges", challenges, 1, MOST_QUERIES),
-        ("promotions", promotions, 0, MOST_QUERIES),
-    ):  # fmt: skip
-        whole = as_whole(value)
-        if whole is None or not least <= whole <= most:
-            raise ValueError(f"{name} is {brief(value)}. Pass a whole number from {least:,} to {most:,}.")
+    whole(rows, "rows", most=MOST_ROWS)
+    whole(challenges, "challenges", most=MOST_QUERIES)
+    whole(promotions, "promotions", least=0, most=MOST_QUERIES)
     if not 0.0 < as_float(disagreement) <= 1.0:
         raise ValueError(
             f"disagreement is {brief(disagreement)}. Pass the share of rows, above 0 and at most 1, on which two "
             "models differ."
         )
-    if not 0.0 < as_float(confidence) < 1.0:
-        raise ValueError(f"confidence is {brief(confidence)}. Pass a number strictly between 0 and 1, such as 0.95.")
+    fraction(confidence, "confidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,10 +440,9 @@ def plan_growth(
         >>> [round(row["unsealed"], 3) for row in made.rows if row["month"] in (1, 12)]
         [0.043, 0.03]
     """
-    for name, value, most in (("rows_per_month", rows_per_month, 2**30), ("months", months, _MOST_MONTHS),
-                              ("queries", queries, 10**6)):  # fmt: skip
-        if not 1 <= (as_whole(value) or 0) <= most:
-            raise ValueError(f"{name} is {brief(value)}. Pass a whole number from 1 to {most:,}.")
+    whole(rows_per_month, "rows_per_month", most=2**30)
+    whole(months, "months", most=_MOST_MONTHS)
+    whole(queries, "queries", most=10**6)
     if not 0.0 <= surprises <= queries:
         raise ValueError(f"surprises is {brief(surprises)}. Pass a number from 0 to {queries}, the number of queries.")
     check_value(at)
