@@ -2026,6 +2026,14 @@ MUTATIONS = [
             "everhold-server/integration/service/test_contract.py::test_a_parameter_that_no_route_reads_is_refused_and_nothing_is_done",
         ),
     ),
+    Mutation(
+        "limits",
+        "the head of a request has a limit, whatever is installed beside uvicorn",
+        "everhold_server/mcp/server.py",
+        'http="h11",',
+        "",
+        ("everhold-server/integration/mcp/test_mcp_server.py::test_headers_without_end_are_refused",),
+    ),
 ]
 
 PROMISES = {

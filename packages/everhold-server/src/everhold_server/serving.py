@@ -24,7 +24,7 @@ from everhold.sealing.storage import storage_url
 from everhold_server.application import make_app
 from everhold_server.audit import AuditLog
 from everhold_server.logs import write_logs
-from everhold_server.mcp.server import LOOPBACK
+from everhold_server.mcp.server import LOOPBACK, uvicorn_server
 from everhold_server.mcp.server import listening as socket_at
 from everhold_server.principals import Role
 from everhold_server.registration import HERE
@@ -121,23 +121,19 @@ def listen(
     Raises:
         ValueError: If the address cannot be listened at.
     """
-    import uvicorn
-
     with socket_at(listening.host, listening.port) as taken:
         app = make_app(settings)
         write_logs()
         gc.collect()
         gc.freeze()  # what lasts as long as the process is not looked through again and again
         gc.set_threshold(*_COLLECTED)
-        config = uvicorn.Config(
-            app, log_config=None, log_level="error", access_log=False, server_header=False, lifespan="on",
-            timeout_graceful_shutdown=_FINISH, limit_concurrency=_MOST_AT_ONCE,
+        server = uvicorn_server(
+            app, lifespan="on", timeout_graceful_shutdown=_FINISH, limit_concurrency=_MOST_AT_ONCE,
             proxy_headers=bool(listening.proxies), forwarded_allow_ips=list(listening.proxies), ws="none",
         )  # fmt: skip
         started(settings.address)
         before = [signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)]
         others = {*threading.enumerate()}
-        server = uvicorn.Server(config)
         ending = threading.Thread(target=_end_plans, args=(server, app.state.planners), daemon=True)
         ending.start()
         try:

@@ -32,6 +32,7 @@ from everhold_server.mcp.tools import Acting, ChampionTools, Tools
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import uvicorn
     from mcp.server.mcpserver import Context
     from mcp_types import CallToolResult, InputRequiredResult
     from starlette.applications import Starlette
@@ -176,15 +177,28 @@ def serve_http(
     Raises:
         ValueError: If others could reach the address and no names were given, or it cannot be used.
     """
-    import uvicorn
-
-    settings = uvicorn.Config(
-        http_app(server, host, allowed_hosts), log_level="error", access_log=False, server_header=False,
-        log_config=None,  # its own would close every handler that the process has
-    )  # fmt: skip
     with listening(host, port) as taken:
         started()
-        uvicorn.Server(settings).run(sockets=[taken])
+        uvicorn_server(http_app(server, host, allowed_hosts)).run(sockets=[taken])
+
+
+def uvicorn_server(app: ASGIApp, **wanted: Any) -> uvicorn.Server:
+    """Return a server of uvicorn that logs errors alone and limits the head of a request.
+
+    Args:
+        app: The application that it serves.
+        wanted: Further arguments of `uvicorn.Config`.
+    """
+    import uvicorn
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app, log_level="error", access_log=False, server_header=False,
+            log_config=None,  # its own would close every handler that the process has
+            http="h11",  # httptools, which uvicorn takes where it is installed, collects headers without end
+            **wanted,
+        )
+    )  # fmt: skip
 
 
 def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = ()) -> Starlette:

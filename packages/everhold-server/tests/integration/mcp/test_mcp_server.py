@@ -1,11 +1,13 @@
 """The server as clients meet it: over stdio and HTTP, with nothing else on the wire, and no secret in any error."""
 
+import importlib.util
 import json
 import logging
 import os
 import socket
 import subprocess
 import sys
+import threading
 
 import anyio
 import pytest
@@ -16,7 +18,7 @@ from starlette.testclient import TestClient
 from everhold.errors import EverholdError
 from everhold_server.mcp import make_server
 from everhold_server.mcp.advice import INSTRUCTIONS
-from everhold_server.mcp.server import LOOPBACK, http_app, listening, serve_http
+from everhold_server.mcp.server import LOOPBACK, http_app, listening, serve_http, uvicorn_server
 from everhold_server.mcp.tools import StatusOutput, Tools
 
 PROGRAM = [sys.executable, "-c", "from everhold.cli import main; main()", "mcp"]
@@ -167,6 +169,22 @@ def test_answers_do_not_wait_for_more_to_send():
         connection, _ = taken.accept()
         with connection:
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_headers_without_end_are_refused(holdout):
+    """The tests have httptools, which reads them all: uvicorn takes it unless another parser is named."""
+    assert importlib.util.find_spec("httptools")
+    server = uvicorn_server(http_app(make_server(holdout), "127.0.0.1"))
+    with listening("127.0.0.1", 0) as taken, socket.create_connection(taken.getsockname(), timeout=10) as client:
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
+        serving.start()
+        try:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+            with pytest.raises(ConnectionError):
+                client.sendall((b"X-More: " + b"a" * 2**17 + b"\r\n") * 200)
+        finally:
+            server.should_exit = True
+            serving.join()
 
 
 def test_a_body_without_end_is_refused(web, monkeypatch):
