@@ -49,7 +49,7 @@ def check_name(name: str) -> None:
     """Check that a holdout may have this name."""
     if not isinstance(name, str) or not _NAMES.fullmatch(name):
         raise HoldoutRejected(
-            f"The name {brief(name)} cannot be used. Pass up to 64 letters from a to z, digits, "
+            f"The name {brief(name)} cannot be used. Pass up to 64 letters (a to z, A to Z), digits, "
             "spaces, dots, dashes and underscores, beginning with a letter or digit."
         )
 
