@@ -457,7 +457,7 @@ class CompetitionSession:
             if not check(accounts):
                 return False
             if broken := accounts.replay(said, outcome.answer, 0):
-                raise QueryRejected(f"Nothing was changed: {broken}. Try again.")
+                raise QueryRejected(f"Nothing was changed: {broken}. Run 'everhold ledger verify'.")
             transaction.record(accounts.into(transaction.head.state), [outcome])
         return True
 

@@ -330,7 +330,7 @@ class FingerprintingAnalyst(Analyst):
 
     @property
     def votes(self) -> int:
-        """Number of votes that are asked, beside all rules of the board."""
+        """Number of votes that are asked about. Besides, each rule of the board is asked about once."""
         return self.rounds * (1 + self.votes_per_round) + 1
 
     def play(self, board: Board) -> Iterator[Claim]:

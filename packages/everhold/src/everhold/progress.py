@@ -160,7 +160,7 @@ def noted() -> Callable[[], Line | None]:
 
 
 def _somebody_looks() -> bool:
-    """Return whether a bar could be seen here: not in threads, worker processes and logs."""
+    """Return whether a bar can be seen: in a notebook or a terminal, from the main thread, and not switched off."""
     if os.environ.get(SWITCH) == "off" or threading.current_thread() is not threading.main_thread():
         return False
     return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())

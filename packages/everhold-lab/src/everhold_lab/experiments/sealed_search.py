@@ -275,9 +275,8 @@ class SealedSearch(Experiment):
                     line["overhead"] <= _MOST_OVERHEAD
                 ),
                 f"{made}: {line['missed']:,} intervals miss the fresh flights": line["missed"] == 0,
-                f"{made}: the selected model is right {gain:+.4f} more often than that of the plain search": (
-                    gain >= -allowed
-                ),
+                f"{made}: the accuracy of the selected model is {gain:+.4f} above that of the plain search, wanted at "
+                f"least {-allowed:.4f}": gain >= -allowed,
             }
         return found
 

@@ -48,7 +48,7 @@ class SessionBound(Protocol):
                 Thresholdout has it.
 
         Returns:
-            The radius for the rows, or the rows for the radius, and what attains it.
+            The radius for the rows, or the rows for the radius, and the parameters that attain it.
 
         Raises:
             ValueError: If an argument is out of its range.

@@ -125,7 +125,10 @@ def candidate(
             raise _rejected(f"The rows have {'no' if row_id is None else 'their'} ids", f"Pass {expected}")
         return predictions_from(predictions, schema, {})
     if folder is None:
-        raise _rejected("This server reads no files", "Pass the predictions themselves, or a rule")
+        raise _rejected(
+            "This server reads no files: it was started without --predictions-folder",
+            "Pass the predictions themselves, or a rule",
+        )
     return folder.table(str(file), schema)
 
 

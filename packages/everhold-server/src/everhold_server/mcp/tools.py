@@ -231,7 +231,7 @@ class Tools:
     def challenge(
         self, rule: Rule = None, predictions: Predictions = None, file: File = None, gate: GateName = None
     ) -> VerdictOutput:
-        """Let your model try to beat the champion: keep or revert. Give exactly one of rule, predictions and file.
+        """Let your model try to beat the champion. Give exactly one of rule, predictions and file.
 
         'promoted' is proved, however many models failed before: yours is better and is the champion now, which costs a
         surprise. 'kept' promises nothing and costs one of the planned queries. No score is told, so there is nothing

@@ -172,7 +172,7 @@ WRONG = [
     ("ask", {"query": "x"}, "Pass low and high"),
     ("ask", {"query": "id = 3"}, "row ids"),
     ("ask", {"query": "late = 1", "low": 0}, "Pass both ends of the range"),
-    ("ask", {"query": "late = 1", "given": "x"}, "a number. Pass a condition"),
+    ("ask", {"query": "late = 1", "given": "x"}, "a number, and it has to say which rows count"),
     ("quote", {"query": "late = 1", "tolerance": 0.1}, "no argument 'tolerance'"),
     ("status", {"verbose": True}, "Pass no arguments"),
     ("submit", {}, "no tool 'submit'. The tools are describe, quote, ask, challenge, status, certificate"),

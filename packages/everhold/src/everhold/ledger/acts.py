@@ -738,7 +738,7 @@ class Head:
 
     @cached_property
     def accounts(self) -> Accounts:
-        """The accounts in the state, for reading only."""
+        """Allotments, losses and states of extensions, from the state of the ledger, for reading only."""
         return Accounts.from_state(self.state)
 
     @property

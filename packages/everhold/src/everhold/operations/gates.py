@@ -153,7 +153,7 @@ class ChallengeChampion(
     HoldoutOperation["Verdict"], verb="challenge", role=Role.ANALYST, act="challenge",
     route="POST /gates/{gate}/challenges", topic="gates",
 ):  # fmt: skip
-    """Let a model try to beat the champion: keep or revert.
+    """Let a model try to beat the champion: the model is promoted, or the champion is kept.
 
     Promoted is proved, however many failed before, and costs a surprise; kept promises nothing and costs one of the
     planned queries. No score is told. The same challenge of the same champion again is free.

@@ -107,7 +107,7 @@ REFUSED = {
     "a in ()": "",
     "flag is true": "not followed by 'null'",
     "case when flag then null end": "Every result",
-    "case when flag then 1 else 'x' end": "compares",
+    "case when flag then 1 else 'x' end": "gives a string in one row and a number in another",
     "case when a then 1 end": "applied to a number",
     "sqrt(a)": "not a known function",
     "sum(a)": "not a known function",

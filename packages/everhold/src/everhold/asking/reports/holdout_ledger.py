@@ -49,7 +49,7 @@ class HoldoutLedger:
         return list(map(MeanUnits.kept, self._descriptions(rows)))
 
     def models(self, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-        """Return for each row of the transcript its tracked models in words."""
+        """Return for each row of the transcript its models in words, as a tracker names them: name, version, run."""
         return [list(map(model_in_words, each.get(MODELS, ()))) for each in self._descriptions(rows)]
 
     def _descriptions(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

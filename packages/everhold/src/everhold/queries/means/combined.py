@@ -135,7 +135,7 @@ def difference_of(first: BoundQuery, second: BoundQuery) -> BoundQuery:
 
 
 def _turned(bound: BoundQuery) -> BoundQuery:
-    """Return the bound query of a difference a - b as that of b - a, with the ends of its scale exchanged."""
+    """Write the bound query of a difference a - b as b - a. Its scale runs the other way, so the value stays a - b."""
     assert bound.pair is not None
     first, second = bound.pair.second, bound.pair.first
     described = {**bound.description, "of": [first.description, second.description]}

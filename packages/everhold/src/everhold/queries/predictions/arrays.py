@@ -43,8 +43,9 @@ class PredictionTable:
 
     Attributes:
         columns: Values by name, all equally many.
+        name: What messages call the table.
         column: The column of the predictions, where there are several.
-        counted: True if the labels of the table's rows, if they have labels, are the numbers 0, 1, 2 and so on.
+        counted: False if the index of a data frame is not 0, 1, 2 and so on: its rows may be in another order.
     """
 
     columns: Mapping[str, Any]

@@ -235,7 +235,7 @@ class OneEntry(QueryPlan[Result]):
 
     @cached_property
     def asked(self) -> Sequence[EntryDraft]:  # type: ignore[override]  # an attribute that is made when it is needed
-        """The draft of the query's ledger entry. A query about other rows has another identity."""
+        """A list with the draft of the query's ledger entry, whose identity includes the rows that it is about."""
         identity = self._bound.description
         described = {**identity, "shown": self.shown[:MOST_SHOWN], **self.beside}
         return [EntryDraft(digest(identity), marked(described, by_position=self.by_position))]

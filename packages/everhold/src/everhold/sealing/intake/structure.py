@@ -90,9 +90,10 @@ class FileStructure:
         return known[column]
 
     def _a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
-        """Yield the columns one by one. Of wide tables, only a few columns are loaded at a time.
+        """Yield the columns one by one. Of a wide table a few columns at a time are copied, and stand in its place.
 
-        A statement on a wide file costs as much as its columns, whatever it reads. Long tables cost more than that.
+        A statement on a wide file takes time for all its columns, however few it reads. Of a long table nothing is
+        copied, because copies would take longer than they save.
         """
         if not columns or len(self._sealed.columns) <= _FEW_COLUMNS or max(self.rows, self.training_rows) > _MANY_ROWS:
             yield from columns

@@ -58,7 +58,7 @@ def parse(text: str, columns: Columns) -> Expression:
         ('arr_delay', 'carrier')
         >>> parse("carrier > 3", columns)
         Traceback (most recent call last):
-        everhold.errors.QueryRejected: '>' compares a string with a number. Compare two values of one kind.
+        everhold.errors.QueryRejected: '>' compares a string with a number. Use values of one kind.
     """
     if not isinstance(text, str):
         raise rejected("the expression is not a text", "write for example 'arr_delay > 15'")
@@ -166,12 +166,14 @@ def _tested(item: exp.Expr) -> list[exp.Expr]:
     return [item.this]
 
 
-def _common_kind(operands: Nodes, name: str, columns: Columns, *, ordered: bool = False) -> ColumnKind:
-    """Return the kind that all operands but null share, or refuse the comparison."""
+def _common_kind(
+    operands: Nodes, name: str, columns: Columns, *, ordered: bool = False, fault: str = "compares a {} with a {}"
+) -> ColumnKind:
+    """Return the kind that all operands but null share, or refuse them."""
     kinds: set[ColumnKind] = set(map(attrgetter("kind"), operands)) - {ColumnKind.OTHER}
     if len(kinds) > 1:
         first, second = sorted(kind.value for kind in kinds)[::-1][:2]
-        raise rejected(f"{name!r} compares a {first} with a {second}", _how_to_compare(operands, kinds, columns))
+        raise rejected(f"{name!r} {fault.format(first, second)}", _how_to_compare(operands, kinds, columns))
     if ordered and ColumnKind.BOOLEAN in kinds:
         raise rejected(f"{name!r} compares booleans, which have no order", "compare booleans with = or <>")
     return kinds.pop()
@@ -184,7 +186,7 @@ def _how_to_compare(operands: Nodes, kinds: set[ColumnKind], columns: Columns) -
             return "write date '2024-01-31' or timestamp '2024-01-31 18:30:00'"
         if written in columns:
             return f"put the name of a column in double quotes, {quoted_name(str(written))}"
-    return "compare two values of one kind"
+    return "use values of one kind"
 
 
 def _expect(kind: ColumnKind, operands: Iterable[Node], name: str) -> None:
@@ -315,7 +317,7 @@ def _case(operands: Nodes, item: exp.Expr, columns: Columns) -> Node:
     conditions, results = parts[:-1:2], [*parts[1::2], parts[-1]]
     if all(result is _NULL for result in results):
         raise rejected("every result of the case is null", "give at least one value")
-    kind = _common_kind(results, "case", columns)
+    kind = _common_kind(results, "case", columns, fault="gives a {} in one row and a {} in another")
     if subject is not None:
         _common_kind((subject, *conditions), "case", columns)
         conditions = [Node.of(Operation.EQUAL, subject, value) for value in conditions]
