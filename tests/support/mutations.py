@@ -481,6 +481,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S8",
+        "sealed rows are known again if each stands in the new table several times",
+        "everhold/sealing/resealing.py",
+        "copied = (here and most_of_theirs) or (there and most_of_mine)",
+        "copied = here and there and (most_of_theirs or most_of_mine)",
+        ("everhold/integration/sealing/test_resealing.py",),
+    ),
+    Mutation(
+        "S8",
         "sealed rows are no training rows of another holdout",
         "everhold/sealing/resealing.py",
         "for name in _having(trained, pictures) if name not in unsealed",

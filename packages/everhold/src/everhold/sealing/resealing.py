@@ -57,7 +57,7 @@ _COUNTED = 2**16  # different rows that are counted; of more a random share, by 
 _SKETCH = 1_024
 _LEAST_COMMON = 16  # of the sketch; fewer say nothing
 _MOSTLY = 0.5  # share of the rows of one table that are in the other
-_DISTINCT = 0.9  # share of different rows: then two samples of one population share a fifth of their rows at most
+_DISTINCT = 0.9  # share of different rows: then of another sample a fifth of the different rows is there at most
 _CHANCE = math.log(1e-9)  # that two samples hold the same rows, each as often
 _LEAST_TOLD = 1_000  # rows; a match of a smaller table tells whether a few guessed rows are right
 _LEAST_SHARE_TOLD = 0.5  # of the other table's rows
@@ -192,9 +192,9 @@ class Content:
     def resembles(self, other: Content) -> bool:
         """Return whether two tables have the same rows, or one has most rows of the other.
 
-        If rows differ from each other, a copy with a few rows added or removed is recognized. If rows mostly repeat, as
-        in a table of a few categories, any two samples of a population look alike, so only exactly the same rows are
-        recognized.
+        If the rows of one table differ from each other, a copy is recognized with a few rows added or removed, and
+        with each row several times. If rows mostly repeat in both, as in tables of a few categories, any two samples
+        of a population look alike, so only exactly the same rows are recognized.
         """
         if self.key != other.key:
             return False
@@ -204,9 +204,10 @@ class Content:
         common = len({*self.sketch} & {*other.sketch} & {*least})
         shared = common / max(len(least), 1)  # of all different rows of both
         in_both = shared * (self.distinct + other.distinct) / (1.0 + shared)
-        mostly_different = min(self.distinct / self.rows, other.distinct / other.rows) >= _DISTINCT
-        enough = common >= _LEAST_COMMON and in_both >= _MOSTLY * min(self.distinct, other.distinct)
-        return equal or (mostly_different and enough)
+        here, there = self.distinct >= _DISTINCT * self.rows, other.distinct >= _DISTINCT * other.rows
+        most_of_mine, most_of_theirs = in_both >= _MOSTLY * self.distinct, in_both >= _MOSTLY * other.distinct
+        copied = (here and most_of_theirs) or (there and most_of_mine)
+        return equal or (copied and common >= _LEAST_COMMON)
 
     def may_name(self, other: Content) -> bool:
         """Return whether a match may be revealed to a steward who may not know the other table's rows.

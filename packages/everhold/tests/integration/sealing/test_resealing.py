@@ -69,6 +69,7 @@ FORMS = {
         name: np.concatenate([column, with_all_kinds(300, seed=9)[name]]) for name, column in table.items()
     },
     "a part of them": lambda table, _: {name: column[:250] for name, column in table.items()},
+    "each of them twice": lambda table, _: {name: np.repeat(column, 2) for name, column in table.items()},
 }
 
 
@@ -185,6 +186,15 @@ def pictures(folder, *tables):
         found.append(Content.of(place / "holdout.parquet", sealed.columns, key=key))
         key = found[0].key
     return found
+
+
+def test_a_larger_sample_whose_rows_repeat_causes_no_false_alarm(tmp_path):
+    rng = np.random.default_rng(4)
+    few, many = pictures(tmp_path, *({"x": rng.integers(0, 6_000, count)} for count in (1_000, 20_000)))
+    assert few.distinct >= 900
+    assert many.distinct > 5_000
+    assert not few.resembles(many)
+    assert not many.resembles(few)
 
 
 def test_samples_of_a_few_categories_cause_no_false_alarm(tmp_path):
