@@ -54,7 +54,7 @@ def test_no_sealed_row_is_left_beside_the_storage(tmp_path, pond):
         assert holdout.schema.rows == 600
     (folder,) = (tmp_path / "study.rows").iterdir()
     assert sorted(file.name for file in folder.iterdir()) == [
-        "content.json", "ledger.head", "steward.key", "training.parquet",
+        "content.json", "ledger.head", "opened.json", "steward.key", "training.parquet",
     ]  # fmt: skip
 
 

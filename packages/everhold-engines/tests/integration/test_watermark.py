@@ -98,7 +98,7 @@ def test_windows_are_sealed_one_after_the_other(tmp_path, pond):
         holdout.certificate().save(path)
         assert eh.verify_certificate(path).ok
         assert "those with day before 2026-06-01" in path.read_text()
-        with pytest.raises(QueryRejected, match="Only rows in files"):
+        with pytest.raises(QueryRejected, match="Only rows that everhold keeps in its own files"):
             holdout.retire(1)
     with eh.Holdout.open(tmp_path / "s.db", "flights") as again:
         arrived = again.append(until="2026-08-01")

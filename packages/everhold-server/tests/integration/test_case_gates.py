@@ -95,8 +95,10 @@ def test_checks_and_forecasts_over_http_are_those_of_the_library(tmp_path):
             gate.worth_asking({"t1": [{"accuracy": 1}]})
         told = gate.check(better, margin=0.2, challenger="v2")
         assert (told.verdict, told.low, told.charged, bool(told)) == ("not worse", -0.2, 1, True)
-        again = gate.check(runs, margin=0.2, challenger="v2")
+        again = gate.check(better, margin=0.2, challenger="v2")
         assert (again.verdict, again.charged, again.repeated) == ("not worse", 0, True)
+        with pytest.raises(eh.QueryRejected, match="about other results than these"):
+            gate.check(runs, margin=0.2, challenger="v2")
         with pytest.raises(eh.QueryRejected, match="The margin is 7"):
             gate.check(better, margin=7)
     with serving(tmp_path) as service, service.connect(service.eve) as viewer:

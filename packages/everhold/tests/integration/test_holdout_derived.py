@@ -174,7 +174,8 @@ def test_one_surprise_left_refuses_two_parts_whatever_their_guesses_are(tmp_path
         ("bad", {**rows(1), "delay": rows(1)["delay"] + 500.0}),
     ]:
         wanted = {"mechanism": mechanism, "training": training, "seed": 5, "allow_vacuous": True}
-        with create(tmp_path, name, **wanted) as holdout:
+        (tmp_path / name).mkdir()
+        with create(tmp_path / name, **wanted) as holdout:
             assert holdout.ask(UA).source == "refused"
             assert len(holdout.transcript()) == 0
 

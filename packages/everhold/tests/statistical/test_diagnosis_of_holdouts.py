@@ -64,8 +64,9 @@ def test_the_radius_is_that_of_the_holdout_declared_so(tmp_path):
         found = holdout.diagnose()
         assert found.radius == holdout.promise.radius
     apart = households() | {"home": households()["home"] + 10_000}
+    (tmp_path / "groups").mkdir()
     with sealed(
-        tmp_path, apart, households(), name="groups", dependence=Groups("home"), mechanism="guess_and_check"
+        tmp_path / "groups", apart, households(), dependence=Groups("home"), mechanism="guess_and_check"
     ) as holdout:
         assert found.finding("home").radius == holdout.promise.radius
 

@@ -35,7 +35,7 @@ _AGAIN = "call open_challenge with the name of another version"
 
 
 class SuiteOutput(TypedDict):
-    """Reply of a tool about a suite of cases."""
+    """The tool's reply."""
 
     says: str
     next: Annotated[str, Field(description="What to call next.")]

@@ -43,7 +43,7 @@ def test_a_line_says_what_happened_and_not_what_was_sent(tmp_path, lines):
     assert line.pop("ms") >= 0
     assert line == {
         "level": "info", "logger": "everhold_server.requests", "request": answer.headers["x-request-id"],
-        "method": "GET", "route": "/api/v1/audit", "status": 200, "token": text.split("_")[1], "received": 0,
+        "method": "GET", "route": "/api/v1/audit", "status": 422, "token": text.split("_")[1], "received": 0,
         "sent": len(answer.content),
     }  # fmt: skip
     assert "query-of-mine" not in lines.getvalue()

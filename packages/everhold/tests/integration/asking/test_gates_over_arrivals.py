@@ -162,7 +162,7 @@ def test_killed_before_the_entry_nothing_is_completed(holdout, monkeypatch):
     holdout.append(NEW)
     with monkeypatch.context() as broken:
         broken.setattr("everhold.gates.challenge.Outcome", None)
-        with pytest.raises(TypeError):
+        with pytest.raises(AttributeError):
             gate.complete(guesses(NEW["late"], 0.01, 3))
     assert gate.status()["rows_left"] == 1_500
     gate.complete(guesses(NEW["late"], 0.7, 4))

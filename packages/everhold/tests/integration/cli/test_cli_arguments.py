@@ -113,7 +113,7 @@ def test_tokens_are_made_listed_and_taken_back_elsewhere(service, everhold):
     assert "needs the role steward" in everhold("token", "list", service, env=env, code=8).stderr
     assert "revoked" in everhold("token", "revoke", service, made["id"]).stdout
     assert "invalid, expired or revoked" in everhold("status", service, "study", env=env, code=8).stderr
-    assert "There is no token" in everhold("token", "revoke", service, "0" * 16, code=4).stderr
+    assert "is visible to you" in everhold("token", "revoke", service, "0" * 16, code=4).stderr
 
 
 def test_the_address_may_be_in_the_environment(service, everhold):

@@ -246,7 +246,7 @@ def test_sealed_files_are_private(sealed):
     assert stat.S_IMODE(sealed.stat().st_mode) == 0o700
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in sealed.iterdir()}
     assert modes.pop("ledger.head") == 0o600  # the one that is written again
-    assert sorted(modes) == ["content.json", "holdout.parquet", "steward.key", "training.parquet"]
+    assert sorted(modes) == ["content.json", "holdout.parquet", "opened.json", "steward.key", "training.parquet"]
     assert set(modes.values()) == {0o400}
     reopen(sealed)
 
