@@ -177,9 +177,10 @@ def serve_http(
     Raises:
         ValueError: If others could reach the address and no names were given, or it cannot be used.
     """
+    serving = uvicorn_server(http_app(server, host, allowed_hosts))
     with listening(host, port) as taken:
         started()
-        uvicorn_server(http_app(server, host, allowed_hosts)).run(sockets=[taken])
+        serving.run(sockets=[taken])
 
 
 def uvicorn_server(app: ASGIApp, **wanted: Any) -> uvicorn.Server:
