@@ -40,10 +40,12 @@ def providing():
     command = [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "--port", str(port), "--require-nonce"]
     with subprocess.Popen([*command, *known], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         address = f"http://127.0.0.1:{port}"
-        for _ in range(200):
-            with suppress(httpx.TransportError):
-                httpx.get(address)
-                break
-            time.sleep(0.1)
-        yield address
-        process.terminate()
+        try:
+            for _ in range(200):
+                with suppress(httpx.TransportError):
+                    httpx.get(address)
+                    break
+                time.sleep(0.1)
+            yield address
+        finally:
+            process.kill()
