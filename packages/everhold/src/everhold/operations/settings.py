@@ -30,7 +30,7 @@ def settings_of(source: Callable[..., Any]) -> dict[str, Parameter]:
     Examples:
         >>> from everhold import Planning
         >>> print(settings_of(Planning)["slack"].about.help)
-        No budget is spent on guesses closer to the population's value than this part of the radius.
+        A guess costs no budget if its distance from the population's value is less than this part of the radius.
     """
     found, help_of = {}, helps(source)
     for name, each in inspect.signature(source).parameters.items():
