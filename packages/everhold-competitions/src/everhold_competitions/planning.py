@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from everhold.dependence import RowStructure
     from everhold.mechanisms import Mechanism
     from everhold_competitions.ladder import Ladder
-    from everhold_competitions.leaderboard import RankingRow
+    from everhold_competitions.leaderboard import Comparison, RankingRow
 
 _SHARES = (0.1, 0.2, 0.3)
 _RISES = 3  # of a team's public score, on average
@@ -35,6 +36,7 @@ _WORTH = 0.9  # part of the pairs that public rows may leave, to be recommended
 _AT = 0.9
 _FILES = 12  # made-up ones, at most
 _WORSE = 0.35, 0.002  # by which part the last and the second file are worse than the first
+_NEAREST = 4  # the part of the pairs that the least gap is read from: one of so many
 _SIGNAL = 0.8  # of the best file, in standard deviations of its errors
 
 
@@ -203,10 +205,7 @@ def _line(
     terms: Competition, rows: int, spacing: float, disagreement: float, confidence: float, surprises: int | None, *,
     strict: bool,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """Return the widths of one competition plan. If its rows are too few, return None, or raise if ``strict``.
-
-    `strict` says whether to raise an error if the rows are too few. If not, None is returned.
-    """
+    """Return the widths of one competition plan. If its rows are too few, return None, or raise if ``strict``."""
     final_rows = round((1.0 - (terms.public or 0.0)) * rows)
     try:
         final = terms.adjust(_tuned(*terms.plan(None, 0), final_rows, confidence, surprises))
@@ -278,8 +277,6 @@ def _tried(
     """Return the widths of one competition plan, read from the boards of a competition that is held with made-up files.
 
     If its rows are too few, return None, or raise if ``strict``.
-
-    `strict` says whether to raise an error if the rows are too few. If not, None is returned.
     """
     labels, predictions = made_up_files(terms, rows, **files)
     with TemporaryDirectory() as folder, warnings_collected():
@@ -296,19 +293,20 @@ def _tried(
             told = [holdout.competition.submit(file, team=f"team {team}") for team, file in enumerate(predictions)]
             holdout.unseal()
             board, final_rows = holdout.competition.leaderboard(), holdout.schema.rows
-    apart = sorted((abs(each.difference), each.better is not None) for each in board.comparisons)
-    seen = [is_apart for _, is_apart in apart]
-    cut = min(range(len(seen) + 1), key=lambda at: sum(seen[:at]) + len(seen[at:]) - sum(seen[at:]))
-    least = apart[cut][0] if cut < len(apart) else None
+    # Two files are told apart if their difference is above the half-width of its interval. The half-widths of the pairs
+    # nearest to that border say where it is.
+    pairs = [(_half(pair), abs(pair.difference)) for pair in board.comparisons]
+    nearest = sorted(pairs, key=lambda pair: abs(pair[0] - pair[1]))[: max(1, len(pairs) // _NEAREST)]
+    least = median(half for half, _ in nearest)
     best, first = board["team 0"], told[0].answer
     return {
         "feedback": terms.feedback, "public": terms.public, "public_rows": rows - final_rows, "final_rows": final_rows,
         "public_within": None if first is None else _half(first), "public_later": None, "final_within": _half(best),
-        "least_gap": least, "pairs": _pairs(terms.teams, lambda at: least is not None and at * spacing >= least),
+        "least_gap": least, "pairs": _pairs(terms.teams, lambda at: at * spacing >= least),
     }  # fmt: skip
 
 
-def _half(told: Answer | RankingRow) -> float:
+def _half(told: Answer | RankingRow | Comparison) -> float:
     assert told.low is not None
     assert told.high is not None
     return (told.high - told.low) / 2.0

@@ -1,15 +1,13 @@
 """Queries that do what they must not: nothing of it changes an identity, a later answer, or what is told."""
 
 import dataclasses
-import os
-import threading
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from holdout_samples import ROWS, copied, rows
 
-from everhold import EverholdError, QueryRejected, error, low_sensitivity, mean, risk
+from everhold import QueryRejected, error, low_sensitivity, mean, risk
 from everhold.sealing.rows.code_trials import values_or_none
 from everhold.values.universe import ListedColumn, QueryMatrix, Universe
 from everhold_privacy.queries.choice import AboveQuery, PrivateChoiceQuery, PrivateQuantileQuery, private_choose
@@ -207,35 +205,3 @@ def test_what_no_holdout_can_answer_is_refused_in_words(holdout, wanted):
 def test_what_is_no_name_has_no_allotment(holdout, name):
     with pytest.raises(QueryRejected, match="no allotment"):
         holdout.analyst(name)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_asks_with_an_engine_and_locks_of_its_own(holdout):
-    asked, inside, go = holdout.ask("delay > 3").value, threading.Event(), threading.Event()
-
-    def slow(table):
-        if is_sealed(table):
-            inside.set()
-            go.wait(30)
-        return table["delay"] > 0
-
-    other = threading.Thread(target=values_or_none, args=(slow, holdout._executor.sealed.table(["delay"]), (ROWS,)))
-    other.start()
-    assert inside.wait(30)
-    child = os.fork()
-    if child == 0:  # an alarm ends a child that hangs
-        import signal
-
-        signal.alarm(30)
-        fine = False
-        try:
-            answers = holdout.ask("delay > 4"), holdout.ask(mean(lambda t: t["delay"] > 5))
-            fine = holdout.ask("delay > 3").value == asked and all(answer.charged == 100 for answer in answers)
-        except EverholdError:
-            pass
-        os._exit(0 if fine else 1)
-    _, status = os.waitpid(child, 0)
-    go.set()
-    other.join()
-    assert status == 0
-    assert holdout.status()["charged"] == 300

@@ -51,7 +51,7 @@ def night(cases, seed, *, challenges=300, share=0.5):
 
 @pytest.mark.slow
 def test_a_night_on_open_cases_ends_higher_and_promotes_nothing_that_is_not_better():
-    nights = [night(150, seed) for seed in range(6)]
+    nights = [night(150, seed) for seed in range(18)]
     assert np.mean([each["ended"] for each in nights]) > 0.75 > np.mean([each["start"] for each in nights]) + 0.1
     assert not any(each["wrong"] for each in nights)
 

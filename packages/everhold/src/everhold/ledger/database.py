@@ -67,8 +67,6 @@ class LedgerDatabase(ABC):
         self._engine = self._connect()
         weakref.finalize(self, self._engine.dispose)
         self._lines: dict[str, WriterQueue] = {}
-        self._in_use = False
-        self._busy_at_fork = False
         _open_databases.add(self)
 
     @property
@@ -195,14 +193,10 @@ class LedgerDatabase(ABC):
             writing: Whether the transaction writes.
             turn: Turn that a writer waits for.
         """
-        if self._busy_at_fork:
-            raise EverholdError(
-                "This process was forked while the ledger was in use, so it cannot use the ledger safely. Start "
-                "processes with the method 'spawn' or 'forkserver'."
-            )
         pool = self._engine.pool
         try:
             with contextlib.ExitStack() as stack:
+                stack.enter_context(_in_transaction())
                 with database_errors():
                     for pooled in (True, False):  # once more, because only use shows that a server restarted
                         connection = stack.enter_context(self._engine.connect())
@@ -265,14 +259,9 @@ class LedgerDatabase(ABC):
     def _check_usable(self, connection: sa.Connection) -> None:  # noqa: B027  # not all databases can refuse
         """Check that the tables can be made here."""
 
-    def _before_fork(self) -> None:
-        # SQLite counts locks per process: a child that inherited open files would take the parent's locks for its own.
-        # A server would take what a child says for the parent's words.
-        self._in_use = self.connections > 0
-        self._engine.dispose()
-
     def _after_fork_in_child(self) -> None:
-        self._busy_at_fork |= self._in_use
+        # SQLite counts locks per process: a child that used inherited files would take the parent's locks for its own.
+        # A server would take what a child says for the parent's words.
         _left_to_parent.append(self._engine)
         self._engine, self._lines = self._connect(), {}
         weakref.finalize(self, self._engine.dispose)
@@ -281,19 +270,66 @@ class LedgerDatabase(ABC):
 _open_databases: weakref.WeakSet[LedgerDatabase] = weakref.WeakSet()
 _left_to_parent: list[sa.Engine] = []  # never closed in a child: closing would touch the parent's files
 
+# A fork waits for the transactions of all threads. A child that is forked while another thread is within SQLite, or
+# within a database driver, would wait for ever for a lock that the other thread held.
+
+_PATIENCE_AT_FORK = 1.0  # seconds: the forking thread may be within a transaction itself
+
+
+class _Transactions:
+    """Number of transactions of this process, and whether a fork waits for their end."""
+
+    def __init__(self) -> None:
+        self.changed, self.running, self.forking = threading.Condition(), 0, False
+
+
+_transactions, _forked_within_one = _Transactions(), False
+
+
+@contextlib.contextmanager
+def _in_transaction() -> Iterator[None]:
+    """Context of one transaction, which begins after a fork that is under way and is waited for by later forks."""
+    if _forked_within_one:
+        raise EverholdError(
+            "This process was forked while the ledger was in use, so it cannot use the ledger safely. Start "
+            "processes with the method 'spawn' or 'forkserver'."
+        )
+    of_process = _transactions
+    with of_process.changed:
+        of_process.changed.wait_for(lambda: not of_process.forking, _PATIENCE_AT_FORK)
+        of_process.running += 1
+    try:
+        yield
+    finally:
+        with of_process.changed:
+            of_process.running -= 1
+            of_process.changed.notify_all()
+
 
 def _before_fork() -> None:
+    with _transactions.changed:
+        _transactions.forking = True
+        _transactions.changed.wait_for(lambda: not _transactions.running, _PATIENCE_AT_FORK)
     for database in list(_open_databases):
-        database._before_fork()
+        database.close()
+
+
+def _after_fork_in_parent() -> None:
+    with _transactions.changed:
+        _transactions.forking = False
+        _transactions.changed.notify_all()
 
 
 def _after_fork_in_child() -> None:
+    global _transactions, _forked_within_one
+    _forked_within_one |= _transactions.running > 0
+    _transactions = _Transactions()
     for database in list(_open_databases):
         database._after_fork_in_child()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def queries_in_order(connection: sa.Connection, holdout: str, after: int, last: int) -> Iterator[str]:
