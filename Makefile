@@ -41,7 +41,8 @@ test: .venv/installed-dev ## lint, types, layers and all fast tests, beside each
 fast-tests: .venv/installed-dev # of make test
 	$(PYTEST) $(TESTS) -m "not slow and not services and not study"
 
-test-all: services .venv/installed-dev .venv-walks/installed doctests ## what make test leaves out: examples, slow tests, and those that need services
+test-all: .venv/installed-dev ## what make test leaves out: examples, slow tests, and those that need services
+	@$(MAKE) --no-print-directory --jobs 3 services walks doctests
 	$(PYTEST) $(TESTS) -m "(slow or services) and not study"
 
 doctests: .venv/installed-dev ## the examples in docs and docstrings

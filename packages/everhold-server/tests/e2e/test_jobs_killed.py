@@ -133,16 +133,18 @@ class Sender(threading.Thread):
         self.name, self.fault = name, None
 
     def run(self):
+        headers = {"authorization": f"Bearer {self.secret}"}
+        with httpx.Client(base_url=self.url, headers=headers, timeout=30.0) as client:  # a new one each time is slow
+            self.send(client)
+
+    def send(self, client):
         for file in self.files:
             if self.stopped.is_set():
                 return
             until, said = time.monotonic() + PATIENCE, None
             while said is None and time.monotonic() < until:
                 try:
-                    said = httpx.post(
-                        f"{self.url}/api/v1/holdouts/told/submissions", json={"predictions": file.tolist()},
-                        headers={"authorization": f"Bearer {self.secret}"}, timeout=30.0,
-                    )  # fmt: skip
+                    said = client.post("/api/v1/holdouts/told/submissions", json={"predictions": file.tolist()})
                 except httpx.TransportError:
                     time.sleep(0.2)
             if said is None or said.status_code != 200:
