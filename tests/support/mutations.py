@@ -771,8 +771,8 @@ MUTATIONS = [
         "S17",
         "a stored verdict is told about its own results alone",
         "everhold/gates/cases.py",
-        "if stored is not None and stored.description.get(RESULTS) != repeated.described[RESULTS]:",
-        "if False:",
+        "if stored is None or stored.description.get(RESULTS) == plan.described[RESULTS]:",
+        "if True:",
         ("everhold/integration/asking/test_checked_merges.py",),
     ),
     Mutation(
@@ -782,6 +782,14 @@ MUTATIONS = [
         "if not np.array_equal(given, known, equal_nan=True):",
         "if False:",
         ("everhold/integration/asking/test_case_gate.py",),
+    ),
+    Mutation(
+        "S17",
+        "a stored verdict of an open challenge is told about its own new runs alone",
+        "everhold/gates/open_challenge.py",
+        "rerun = None if np.isnan(whole[1:]).all() else (whole[1], whole[2])",
+        "rerun = None",
+        (f"{_GATES}/test_case_gate.py::test_all_results_of_a_kept_open_challenge_have_its_verdict",),
     ),
     Mutation(
         "S17",

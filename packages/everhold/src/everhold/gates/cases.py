@@ -11,7 +11,7 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -181,7 +181,7 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         """Return ln(1 / level) of the next query."""
         return challenge.next_nats(self.executor.mechanism, self.executor.state_from(head))
 
-    def identity_of(self, name: Any) -> Version:
+    def named(self, name: Any) -> Version:
         """Return the version that a name identifies, after checking the name.
 
         Raises:
@@ -193,22 +193,19 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
                 "commit."
             )
         known_by = digest({"kind": "cases", "gate": self.name, "challenger": name})
-        return Version(
-            known_by, f"{', '.join(self.units.suite.better)} of {name}", challenge.about_runs(self.described), name
-        )  # fmt: skip
+        shown = f"{', '.join(self.units.suite.better)} of {name}"
+        return Version(known_by, shown, challenge.about_runs(self.described), name)
 
     def version(
         self, given: Any, *, challenger: str | None = None, champion: Any = None, baseline: Any = None
     ) -> CaseVersion:  # fmt: skip
         """Return the challenger as a version, after checking its name and its results."""
-        named = self.identity_of(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
+        named = self.named(f"run {secrets.token_hex(4)}" if challenger is None else challenger)
         opened = self.open_cases
         results = self.units.suite.values(opened.sealed_part(given))
         champion, baseline = map(opened.sealed_part, (champion, baseline))
         warn_of_copies(results)
-        return CaseVersion(
-            named.digest, named.shown, named.about, named.name, results, self.rerun(champion, baseline)
-        )  # fmt: skip
+        return CaseVersion(**asdict(named), results=results, rerun=self.rerun(champion, baseline))
 
     def rerun(self, champion: Any, baseline: Any, cases: Sequence[Any] | None = None) -> Both | None:
         """Return new results of champion and baseline as arrays, or None to use the stored results.
@@ -233,29 +230,44 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         first = suite.values(champion, cases)
         return first, first if baseline is None else suite.values(baseline, cases)
 
-    def challenge(self, gate: GateAccount, version: CaseVersion, head: Head, executor: QueryExecutor) -> Challenge:
+    def challenge(self, gate: GateAccount, version: CaseVersion, head: Head) -> tuple[QueryExecutor, Challenge]:
         """Return a challenge of the gate's champion that is ready to be asked."""
-        if (opened := head.accounts.of(OpenChallenges).by_gate.get(gate.name)) is not None:
-            raise another_is_open(gate.name, opened, executor.analyst)
+        self.check_none_is_open(head)
         stored = self.whole(gate)
         paired = self.paired(version.digest, [version.results, *(stored if version.rerun is None else version.rerun)])
         keep = partial(self.keep, version.digest, version.results)
-        return self.claimed(gate, version, paired.proves, keep, unsealed=paired.unsealed)
+        return self.executor, self.claimed(gate, version, paired.proves, keep, unsealed=paired.unsealed)
+
+    def check_none_is_open(self, head: Head) -> None:
+        """Raise QueryRejected if the gate has an open challenge. Only its owner and the steward are told its name."""
+        opened = head.accounts.of(OpenChallenges).by_gate.get(self.name)
+        if opened is None:
+            return
+        if not opened.belongs_to(self.executor.analyst):
+            raise QueryRejected(
+                f"A challenge of another analyst is open at gate {self.name!r}. Try again when it has ended, or ask "
+                "the steward to end it."
+            )
+        raise QueryRejected(
+            f"The challenge {opened.name!r} of gate {self.name!r} is open. Report its results, or withdraw it."
+        )
 
     def told_of(self, version: CaseVersion) -> dict[str, Any]:
         """Return what the ledger's entry of a verdict has about results: a keyed digest of them."""
         given = [version.results, *(version.rerun or ())]
         return {RESULTS: self.store.digest_of(np.concatenate([each.ravel() for each in given]))}
 
-    def check_results(self, repeated: Challenge) -> None:
-        """Check that the stored verdict of a repeated challenge is about the same results.
-
-        Raises:
-            QueryRejected: If it is about other results. Nothing was charged.
-        """
-        stored = self.executor.ledger.find(repeated.query)
-        if stored is not None and stored.description.get(RESULTS) != repeated.described[RESULTS]:
-            raise _other_results(repeated.version, told_as(stored.answer))
+    def check_repeated(self, plan: Challenge) -> None:
+        """Raise QueryRejected if the stored verdict of a repeated challenge is about other results than these."""
+        stored = self.executor.ledger.find(plan.query)
+        if stored is None or stored.description.get(RESULTS) == plan.described[RESULTS]:
+            return
+        if RESULTS in stored.description:
+            raise _other_results(plan.version, told_as(stored.answer))
+        raise QueryRejected(
+            f"The version {plan.version.name!r} has a verdict ({told_as(stored.answer)}) of an open challenge that "
+            "ended before all cases were reported. Give these results another name."
+        )
 
     def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
         """Return the stored verdict on the present champion, after a check that its results are the stored ones.
@@ -410,7 +422,7 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
                 f"gate.open_cases lists{'' if own is None else ', and pass them as champion='}."
             )
         if name is not None:
-            self._remember(self.identity_of(name).digest, own, head)
+            self._remember(self.named(name).digest, own, head)
         left = None if gate.limit is None else gate.left
         return worth_asking(self.units, own, theirs, nats=self.next_nats(head), left=left)
 
@@ -508,16 +520,6 @@ def interim_label(looks: int) -> int:
         2995733
     """
     return math.ceil(1e6 * math.log(looks))
-
-
-def another_is_open(gate: str, opened: Opened, analyst: str | None) -> QueryRejected:
-    """Return the error that a gate has an open challenge. Only its owner and the steward are told its name."""
-    if not opened.belongs_to(analyst):
-        return QueryRejected(
-            f"A challenge of another analyst is open at gate {gate!r}. Try again when it has ended, or ask the steward "
-            "to end it."
-        )
-    return QueryRejected(f"The challenge {opened.name!r} of gate {gate!r} is open. Report its results, or withdraw it.")
 
 
 def groups_of(executor: QueryExecutor, population: str) -> NDArray[np.int64]:

@@ -365,6 +365,38 @@ class Evidence(ABC, Generic[Handed]):
         self.executor.state_from(head)
         return head.accounts.of(Gates).by_name[self.name]
 
+    def ask(
+        self, prepare: Callable[[Head], tuple[QueryExecutor, QueryPlan[Any]] | Verdict], *, strict: bool
+    ) -> Any:  # fmt: skip
+        """Prepare a challenge or a check, ask it, and return its verdict.
+
+        It is prepared and asked again if another version became the champion meanwhile.
+
+        Args:
+            prepare: Function from a head of the ledger to the executor and the plan, or to a stored verdict.
+            strict: Raise `BudgetExhausted` instead of returning a refused verdict.
+
+        Raises:
+            QueryRejected: If it cannot be prepared, or the version has a verdict on other results. Nothing is charged.
+        """
+        while True:
+            try:
+                found = self.on_latest(prepare)
+                if not isinstance(found, tuple):
+                    return found
+                executor, plan = found
+                verdict = executor.ask(plan, strict=strict)
+                if verdict.repeated:
+                    self.check_repeated(plan)
+                return verdict
+            except Outdated:  # somebody else's challenger was promoted meanwhile
+                self.executor.ledger.head()
+            finally:
+                self.discard()
+
+    def check_repeated(self, plan: Any) -> None:
+        """Raise QueryRejected if the stored verdict of a repeated plan is about other results than these."""
+
     def on_latest(self, make: Callable[[Head], Made]) -> Made:
         """Call ``make`` with the head that this process knows, and again with the newest head if that raises."""
         try:
@@ -410,14 +442,13 @@ class Evidence(ABC, Generic[Handed]):
         return self.executor
 
     @abstractmethod
-    def challenge(self, gate: GateAccount, version: Handed, head: Head, executor: QueryExecutor) -> Challenge:
-        """Prepare a challenge of the gate's present champion.
+    def challenge(self, gate: GateAccount, version: Handed, head: Head) -> tuple[QueryExecutor, Challenge]:
+        """Prepare a challenge of the gate's present champion. Returns it with the executor that answers it.
 
         Args:
             gate: Public record of the gate, as of the head.
             version: The challenger, as a checked version.
             head: Head of the ledger, to which the gate's record belongs.
-            executor: The executor that `answering` returned.
 
         Raises:
             QueryRejected: If the champion lacks values or results, or the gate answers no challenge now. Nothing is

@@ -18,9 +18,9 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
-from everhold.gates.cases import CaseEvidence, CaseVersion, ClaimChallenge, another_is_open, interim_label
+from everhold.gates.cases import CaseEvidence, CaseVersion, ClaimChallenge, interim_label
 from everhold.gates.challenge import MISSING, Verdict, challenge_of, next_nats
-from everhold.gates.records import GateAccount, OpenChallenges
+from everhold.gates.records import GateAccount
 from everhold.gates.steps import more_cases, reaches
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim
 from everhold.ledger import Head, Outcome
@@ -32,7 +32,6 @@ from everhold.queries.selection.results import QueryResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from everhold.asking.query_executor import QueryExecutor
     from everhold.gates.results import CaseSuite
     from everhold.gates.units import PairedResults, UnitPlan
     from everhold.mechanisms import State
@@ -211,9 +210,7 @@ def claims_of(plan: UnitPlan, margin: float) -> list[GateClaim]:
     return [claim if claim.guard else replace(claim, floor=-margin, guard=True) for claim in plan.suite.claims]
 
 
-def prepared_check(
-    evidence: CaseEvidence, gate: GateAccount, version: CaseVersion, head: Head, executor: QueryExecutor, margin: Any
-) -> Check:
+def prepared_check(evidence: CaseEvidence, gate: GateAccount, version: CaseVersion, head: Head, margin: Any) -> Check:
     """Prepare a check of a version on a state of the ledger.
 
     Args:
@@ -221,7 +218,6 @@ def prepared_check(
         gate: Public record of the gate, as of the head.
         version: The checked version, with new results of the baseline if there are any.
         head: The head of the ledger.
-        executor: The executor that answers the check.
         margin: The version may be worse by this much, in units of the first metric. It is negative if the version has
             to be better.
 
@@ -229,8 +225,8 @@ def prepared_check(
         QueryRejected: If the margin cannot be used, a claim is about a ratio, the champion lacks results, or a
             challenge is open.
     """
-    if (opened := head.accounts.of(OpenChallenges).by_gate.get(gate.name)) is not None:
-        raise another_is_open(gate.name, opened, executor.analyst)
+    executor = evidence.executor
+    evidence.check_none_is_open(head)
     slack = checked_margin(evidence.units.suite, margin)
     stored = evidence.whole(gate) if version.rerun is None else version.rerun
     if missing := int(np.isnan(stored[1]).any(axis=(1, 2)).sum()):  # without guards, cases arrive without them

@@ -22,7 +22,7 @@ from everhold.gates import challenge
 from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, Gates
 from everhold.ledger.acts import GATE, EntryCounts
 from everhold.ledger.store import all_entries
-from everhold.queries.query import Outdated, QueryPlan
+from everhold.queries.query import QueryPlan
 from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:
@@ -175,25 +175,13 @@ class Gate(SeesArrivals):
             version = self._evidence.version(candidate, **given)
             if version.digest == gate.champion:
                 return self._evidence.verdict_of_champion(gate, version)
-            executor = self._evidence.answering(head)
-            plan: QueryPlan[challenge.Verdict] = self._evidence.challenge(gate, version, head, executor)
+            executor, plan = self._evidence.challenge(gate, version, head)
             return executor, plan if self._telling is None else self._telling(plan)
 
-        while True:
-            found = self._evidence.on_latest(prepared)
-            if isinstance(found, challenge.Verdict):
-                return found
-            try:
-                verdict = found[0].ask(found[1], strict=strict)
-                if verdict.repeated and self.about_cases:
-                    self._cases.check_results(cast("challenge.Challenge", found[1]))
-                if verdict.promoted and self.about_cases:
-                    self._cases.remember_open(self._executor.ledger.latest(), candidate)
-                return verdict
-            except Outdated:  # somebody else's challenger was promoted meanwhile
-                self._executor.ledger.head()
-            finally:
-                self._evidence.discard()
+        verdict: challenge.Verdict = self._evidence.ask(prepared, strict=strict)
+        if self._evidence.about_cases and verdict.promoted and not verdict.repeated:
+            self._cases.remember_open(self._executor.ledger.latest(), candidate)
+        return verdict
 
     @current
     def check(
@@ -225,25 +213,16 @@ class Gate(SeesArrivals):
         from everhold.gates.checks import prepared_check
 
         evidence = self._cases
-        version = self._evidence.on_latest(
-            lambda _: evidence.version(results, challenger=challenger, champion=baseline, baseline=(
-                baseline if evidence.units.suite.not_worse else None
-            ))
-        )  # fmt: skip
 
         def prepared(head: Head) -> tuple[QueryExecutor, QueryPlan[Any]]:
-            executor = evidence.answering(head)
-            return executor, prepared_check(evidence, evidence.gate_at(head), version, head, executor, margin)
+            gate, guards = evidence.gate_at(head), evidence.units.suite.not_worse
+            version = evidence.version(
+                results, challenger=challenger, champion=baseline, baseline=baseline if guards else None
+            )
+            return evidence.executor, prepared_check(evidence, gate, version, head, margin)
 
-        while True:
-            executor, plan = self._evidence.on_latest(prepared)
-            try:
-                verdict: CheckVerdict = executor.ask(plan, strict=strict)
-                if verdict.repeated:
-                    evidence.check_results(cast("challenge.Challenge", plan))
-                return verdict
-            except Outdated:
-                self._executor.ledger.head()
+        verdict: CheckVerdict = evidence.ask(prepared, strict=strict)
+        return verdict
 
     @current
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
@@ -354,6 +333,9 @@ class Gate(SeesArrivals):
         Cases are handed out in an order that is shuffled anew with the steward's key. The challenger must be finished
         when the challenge is opened: later changes to it must not depend on anything that the gate says.
 
+        If it ends with all cases reported, `challenge` with the same name and results returns its verdict. If it ends
+        before, pass all results under another name.
+
         Args:
             challenger: Name of the challenger, such as a commit. An open challenge of this name is continued.
             batch: Cases to hand out at a time; by default a twentieth of the suite, at least one.
@@ -461,7 +443,7 @@ class Gate(SeesArrivals):
     @property
     def _cases(self) -> CaseEvidence:
         """The evidence of a gate about cases. A gate about rows raises QueryRejected, because it has no cases."""
-        if not self.about_cases:
+        if not self._evidence.about_cases:
             raise QueryRejected(
                 f"Gate {self.name!r} is about rows, and hands out no cases. Pass a model, a rule or predictions to "
                 "challenge."
@@ -471,9 +453,10 @@ class Gate(SeesArrivals):
     def _fitting(self, **given: Any) -> dict[str, Any]:
         """Return the arguments that are not None. Raise QueryRejected for one of the other kind of gate."""
         found = {name: value for name, value in given.items() if value is not None}
-        others = {"training"} if self.about_cases else {"challenger", "champion", "baseline"}
+        about_cases = self._evidence.about_cases
+        others = {"training"} if about_cases else {"challenger", "champion", "baseline"}
         if wrong := sorted(found.keys() & others):
-            kinds = ("cases", "rows") if self.about_cases else ("rows", "cases")
+            kinds = ("cases", "rows") if about_cases else ("rows", "cases")
             raise QueryRejected(
                 f"Gate {self.name!r} is about {kinds[0]}, and {wrong[0]}= belongs to gates about {kinds[1]}. Leave it "
                 "out."

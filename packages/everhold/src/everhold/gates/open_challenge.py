@@ -8,7 +8,7 @@ nothing that is spent elsewhere keeps it from ending.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from everhold.asking.budget import part_of
 from everhold.asking.query_executor import CLOSED_STUDY
 from everhold.display import Display
 from everhold.errors import BudgetExhausted, QueryRejected
-from everhold.gates.cases import CaseEvidence, another_is_open
+from everhold.gates.cases import CaseEvidence, CaseVersion
 from everhold.gates.challenge import Challenge, Verdict, Version, act, next_nats, record_act
 from everhold.gates.records import LOOKED, GateAccount, Gates, OpenChallenges, Opened
 from everhold.gates.results import runs_by_case
@@ -78,7 +78,7 @@ class OpenChallenge:
     def __init__(self, evidence: CaseEvidence, challenger: str) -> None:
         """Use `Gate.open` instead."""
         self._evidence = evidence
-        self._executor, self._version = evidence.executor, evidence.identity_of(challenger)
+        self._executor, self._version = evidence.executor, evidence.named(challenger)
         self._verdict: Verdict | None = None
 
     def __repr__(self) -> str:
@@ -180,12 +180,15 @@ class OpenChallenge:
         futile = opened.futility and not proved and look < opened.looks and paired.hopeless(
             paired.plan.last_nats(opened.nats, opened.looks), reported
         )  # fmt: skip
-        verdict = None
+        verdict, version = None, self._version
+        if reported.all():  # so the same results, passed to a challenge at once, have this verdict
+            rerun = None if np.isnan(whole[1:]).all() else (whole[1], whole[2])
+            version = CaseVersion(**asdict(version), results=whole[0], rerun=rerun)
         if proved or futile or look == opened.looks:
-            keep = partial(self._evidence.keep, self._version.digest, whole[0])
+            keep = partial(self._evidence.keep, version.digest, whole[0])
             unsealed = partial(paired.unsealed, proves=proves, reported=reported)
             verdict = self._end(opened, self._evidence.claimed(
-                gate, self._version, lambda _: proved, keep, opened, futile=futile, unsealed=unsealed
+                gate, version, lambda _: proved, keep, opened, futile=futile, unsealed=unsealed
             ))  # fmt: skip
         else:
             self._look(opened, name)
@@ -383,8 +386,7 @@ def _checked(evidence: CaseEvidence, version: Version, looks: int, head: Head) -
     gate = accounts.of(Gates).by_name[evidence.name]
     if accounts.closed:
         raise QueryRejected(CLOSED_STUDY)
-    if (other := accounts.of(OpenChallenges).by_gate.get(gate.name)) is not None:
-        raise another_is_open(gate.name, other, executor.analyst)
+    evidence.check_none_is_open(head)
     evidence.whole(gate)
     part = part_of(accounts, executor.analyst)
     if part.affords(0) < 2 or part.affords(1) < 1:

@@ -222,7 +222,7 @@ def open_case_gate(
     evidence = CaseEvidence(rules.name, executor, folder, suite.describe())
     first = suite.values(champion)
     fixed = first if baseline is None else suite.values(baseline)
-    identity = evidence.identity_of("the first champion").digest
+    identity = evidence.named("the first champion").digest
     margin = 0.0 if suite.first is None else suite.margin / suite.first.width
     account = GateAccount(
         rules.name, evidence.described, margin, checked_limit(rules.challenges), identity, identity

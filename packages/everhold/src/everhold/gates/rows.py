@@ -117,20 +117,22 @@ class RowEvidence(challenge.Evidence[RowVersion]):
             )
         return growth.best(executor.analyst, head)
 
-    def challenge(self, gate: GateAccount, version: RowVersion, head: Head, executor: QueryExecutor) -> Challenge:
+    def challenge(self, gate: GateAccount, version: RowVersion, head: Head) -> tuple[QueryExecutor, Challenge]:
         """Return a challenge of the gate's champion that is ready to be asked, for the rows of one tree."""
-        if left := rows_left(gate, self.executor):
-            raise QueryRejected(
-                f"The champion of gate {gate.name!r} has no values for {left:,} rows that arrived. Pass the same "
-                "model, or its predictions for these rows, to gate.complete(...) (everhold gate complete)."
-            )
+        executor = self.executor
+        if executor.growth is not None:
+            executor = self.answering(head)
+            if left := rows_left(gate, self.executor):
+                raise QueryRejected(
+                    f"The champion of gate {gate.name!r} has no values for {left:,} rows that arrived. Pass the same "
+                    "model, or its predictions for these rows, to gate.complete(...) (everhold gate complete)."
+                )
         candidate, champion, tree = version.candidate, self.champions.champion(gate.champion), executor.schema
-        if self.executor.growth is not None:  # the champion has values for all rows, and the last ones are the tree's
-            trained = champion.training is not None and len(champion.training) == tree.training_rows
-            champion = replace(
-                champion, values=champion.values[-tree.rows :], training=champion.training if trained else None,
-                predictions=None if champion.predictions is None else champion.predictions[-tree.rows :],
-            )  # fmt: skip
+        trained = champion.training is not None and len(champion.training) == tree.training_rows
+        champion = replace(  # it has values for all rows, and the last ones are the tree's
+            champion, values=champion.values[-tree.rows :], training=champion.training if trained else None,
+            predictions=None if champion.predictions is None else champion.predictions[-tree.rows :],
+        )  # fmt: skip
         if tree.rows < self.executor.schema.rows:  # the ledger knows the challenger by its query about all rows
             of_all = candidate.bound
             candidate = Candidate.prepared(self.metric, version.given, version.training, executor.compiler)
@@ -140,7 +142,7 @@ class RowEvidence(challenge.Evidence[RowVersion]):
         described = {} if candidate.width == 1.0 else {GAIN_WIDTH: candidate.width}
         if any(candidate.bound.unbounded):
             described[GAIN_OPEN] = True
-        return RowChallenge(
+        return executor, RowChallenge(
             gate, version, challenge.challenge_of(gate, gate.champion, version.digest, tree),
             marked(described, by_position=by_position), about_of(tree, by_position=by_position), executor.mechanism,
             champion, candidate.against(champion, self.metric, executor.compiler), version.candidate,

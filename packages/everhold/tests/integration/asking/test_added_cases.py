@@ -59,6 +59,13 @@ def test_a_later_challenge_has_results_of_all_cases(suite, guards, tmp_path):
     assert one["since_first"] == (0.0 if same else None)  # new runs of other cases have another mean
 
 
+def test_a_check_sees_cases_that_another_process_added(suite, guards, tmp_path):
+    with eh.Holdout.open(tmp_path / "suite.db", "suite") as elsewhere:
+        known = elsewhere.gate(name="main")
+        eh.add_cases(suite, results(100), **guards)
+        assert known.check(results(100), challenger="x").verdict == "undecided"
+
+
 def test_no_challenge_before_champion_and_baseline_have_results(suite, guards):
     gate = suite.gate(name="main")
     suite.append({"case": ["t60", "t61"], "position": [60, 61]})

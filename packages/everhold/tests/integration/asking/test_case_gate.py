@@ -351,6 +351,31 @@ def test_an_open_challenge_of_runs_is_kept_at_the_end(holdout):
     assert reply.reported == CASES
 
 
+def test_all_results_of_a_kept_open_challenge_have_its_verdict(holdout):
+    """A version that was reported batch by batch and is passed at once is the same version with the same results."""
+    first, found = results(0.5, runs=2), results(0.5, runs=2, seed=9)
+    gate = holdout.gate(better="accuracy", units="runs", champion=first)
+    go_on(gate.open("stored", batch=20), found)
+    before = spent(holdout)
+    again = gate.challenge(found, challenger="stored")
+    assert (again.repeated, again.promoted, again.charged) == (True, False, 0)
+    other = found | {"t7": [{"accuracy": 1 - run["accuracy"], "cost": 0.3} for run in found["t7"]]}
+    for changed, more in ((other, {}), (found, {"champion": results(0.5, runs=2, seed=3)})):
+        with pytest.raises(eh.QueryRejected, match=r"'stored' has a verdict \(kept\), which is about other results"):
+            gate.challenge(changed, challenger="stored", **more)
+    assert spent(holdout) == before
+    new, opened = results(0.5, runs=2, seed=4), gate.open("rerun", batch=30)  # with new runs of the champion
+    for _ in range(2):
+        cases = opened.next_cases()
+        opened.report({case: found[case] for case in cases}, champion={case: new[case] for case in cases})
+    assert gate.challenge(found, challenger="rerun", champion=new).repeated
+    with pytest.raises(eh.QueryRejected, match="about other results than these"):
+        gate.challenge(found, challenger="rerun")
+    gate.open("withdrawn").withdraw()
+    with pytest.raises(eh.QueryRejected, match="ended before all cases were reported"):
+        gate.challenge(found, challenger="withdrawn")
+
+
 def test_lost_challenges_that_were_opened_leave_all_their_places_taken(tmp_path):
     """Opening takes a place and so does the verdict, though both are one query: no later query has either again."""
     with create(tmp_path) as holdout:
@@ -380,7 +405,7 @@ def test_a_stop_for_futility_costs_a_surprise_and_its_label(holdout, tmp_path):
     assert "charged 1" in str(reply.verdict)
     state = holdout._executor.state()
     assert (state.charged, state.labels) == (1, math.ceil(1e6 * math.log(20)))  # ten looks, two ways to end
-    with pytest.raises(eh.QueryRejected, match="about other results than these"):
+    with pytest.raises(eh.QueryRejected, match=r"'poor' has a verdict \(kept\) of an open challenge that ended before"):
         gate.challenge(poor, challenger="poor")  # all results, where the verdict is about those of the first cases
     assert gate.history().promotions == 0
     certificate = holdout.certificate()

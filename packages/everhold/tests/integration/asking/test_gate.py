@@ -604,7 +604,7 @@ def test_a_challenge_is_never_silent(holdout):
     _, champion = world(0)
     gate = holdout.gate(eh.accuracy, champion=champion)
     version, head = gate._evidence.version(lucky(champion, 0.05, 1)), holdout._executor.ledger.head()
-    ready = gate._evidence.challenge(gate._evidence.gate_at(head), version, head, holdout._executor)
+    _, ready = gate._evidence.challenge(gate._evidence.gate_at(head), version, head)
     with pytest.raises(eh.QueryRejected, match="A challenge cannot be silent"):
         ready.silently()
     assert holdout.status()["queries_asked"] == 0
