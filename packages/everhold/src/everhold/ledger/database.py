@@ -296,7 +296,8 @@ def _in_transaction() -> Iterator[None]:
         )
     of_process = _transactions
     with of_process.changed:
-        of_process.changed.wait_for(lambda: not of_process.forking, _PATIENCE_AT_FORK)
+        if of_process.forking:
+            of_process.changed.wait(_PATIENCE_AT_FORK)
         of_process.running += 1
     try:
         yield
