@@ -296,8 +296,8 @@ def _in_transaction() -> Iterator[None]:
         )
     of_process = _transactions
     with of_process.changed:
-        if of_process.forking:
-            of_process.changed.wait(_PATIENCE_AT_FORK)
+        while of_process.forking and of_process.changed.wait(_PATIENCE_AT_FORK):
+            pass
         of_process.running += 1
     try:
         yield
