@@ -57,8 +57,8 @@ durations: services .venv/installed-dev .venv-walks/installed ## run all tests a
 lowest: .venv-lowest/installed-lowest ## all tests on the lowest versions that the projects allow
 	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal
 
-hunt: .venv/installed-dev ## the tests on fresh random examples, to look for counterexamples
-	$(PYTEST) --hypothesis-profile=hunt
+hunt: .venv/installed-dev ## the tests on new random examples, keys and noise, to look for counterexamples
+	$(PYTEST) --hypothesis-profile=hunt --chance=$(shell date +%s)
 
 lint: .venv/installed-dev ## style, types and layers
 	$(BIN)/ruff check .

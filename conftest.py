@@ -15,7 +15,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-pytest_plugins = ["external_services"]
+pytest_plugins = ["external_services", "fixed_chance"]
 
 ROOT = Path(__file__).parent
 SLOW = ROOT / "tests" / "slow.txt"

@@ -2,14 +2,13 @@
 
 import multiprocessing
 import os
-import threading
 import time
 
 import numpy as np
 import psycopg
 import pytest
 import sqlalchemy as sa
-from engine_tables import in_postgres
+from engine_tables import in_postgres, interrupted
 from rows_contract import EngineContract, columns_of_rows
 
 from everhold.errors import EverholdError, IntegrityError, Unavailable
@@ -113,15 +112,14 @@ def test_a_change_is_noticed_once_the_server_has_counted_it(rows):
 
 def test_a_statement_can_be_ended_from_another_thread_and_ends_by_its_limit(rows, postgres_database):
     _, engine = rows
-    threading.Timer(0.3, engine.interrupt).start()
     started = time.monotonic()
-    with pytest.raises(EverholdError, match="could not evaluate"):
+    with pytest.raises(EverholdError, match="could not evaluate"), interrupted(engine):
         engine.rows("SELECT pg_sleep(30)")
     short = Database(postgres_database, "study", max_seconds=0.2)
     with pytest.raises(EverholdError, match="enough memory and time"):
         short.rows("SELECT pg_sleep(30)")
     short.close()
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 30  # seconds of one statement
     assert engine.rows("SELECT '100 %', '%s', ':name'") == [("100 %", "%s", ":name")]
 
 

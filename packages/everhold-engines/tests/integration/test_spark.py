@@ -5,12 +5,11 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from engine_tables import filed, in_spark
+from engine_tables import filed, in_spark, interrupted
 
 from everhold.errors import EverholdError, IntegrityError, Unavailable
 from everhold.values.expressions import ColumnKind
@@ -64,9 +63,8 @@ def test_other_files_in_the_folder_are_noticed(rows, tmp_path):
 
 def test_a_statement_can_be_ended_from_another_thread_and_ends_by_its_limit(spark, rows):
     rows.columns()  # a machine under load takes longer than that to copy a session
-    threading.Timer(0.5, rows.interrupt).start()
     started = time.monotonic()
-    with pytest.raises(EverholdError, match="could not evaluate"):
+    with pytest.raises(EverholdError, match="could not evaluate"), interrupted(rows):
         rows.rows(ENDLESS)
     short = Spark(spark, rows.table, max_seconds=0.5)
     with pytest.raises(EverholdError, match="enough memory and time"):

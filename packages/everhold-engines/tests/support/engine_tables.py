@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import threading
 import warnings
 from pathlib import Path
 
@@ -93,3 +94,21 @@ def in_postgres(url, columns, table="study"):
             for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
                 copy.write_row(row)
     return Database(url, table)
+
+
+@contextlib.contextmanager
+def interrupted(engine):
+    """Context in which an engine is told again and again to end what runs, since a statement may not have begun."""
+    over = threading.Event()
+
+    def interrupt():
+        while not over.wait(0.3):
+            engine.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

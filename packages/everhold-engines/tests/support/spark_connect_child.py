@@ -2,11 +2,10 @@
 
 import json
 import sys
-import threading
 import time
 from pathlib import Path
 
-from engine_tables import running_spark
+from engine_tables import interrupted, running_spark
 
 from everhold.errors import EverholdError
 from everhold_engines.spark import Spark
@@ -22,10 +21,10 @@ def said(folder, rows):
             "theirs": session.conf.get("spark.sql.session.timeZone"),
             "columns": {name: kind.value for name, kind in engine.columns().items()},
         }  # fmt: skip
-        threading.Timer(1.0, engine.interrupt).start()
         started = time.monotonic()
         try:
-            engine.rows("SELECT sum(sqrt(id + 0.5)) FROM range(0, 100000000000, 1, 4)")
+            with interrupted(engine):
+                engine.rows("SELECT sum(sqrt(id + 0.5)) FROM range(0, 100000000000, 1, 4)")
         except EverholdError as error:
             found |= {"ended": str(error), "seconds": time.monotonic() - started}
         view.close()

@@ -175,8 +175,8 @@ class _Body:
     async def _in_time(self) -> Message:
         settings = self._settings
         if self._begun is None:  # a sender that waits for a turn is not slow
-            self._begun = time.monotonic()
-        late = self._begun + settings.patience + self._bytes / settings.slowest - time.monotonic()
+            self._begun = anyio.current_time()
+        late = self._begun + settings.patience + self._bytes / settings.slowest - anyio.current_time()
         with anyio.move_on_after(max(0.0, min(settings.patience, late))):
             return await self._receive()
         self._refuse(408)

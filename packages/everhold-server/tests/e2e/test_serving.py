@@ -107,15 +107,16 @@ def test_two_processes_serve_one_storage_and_finish_what_is_under_way(tmp_path):
             assert httpx.get(f"{server.url}/api/v1/me", headers=bearing(text)).status_code == 200
         made = httpx.post(f"{first.url}/api/v1/tokens", json={"name": "ada"}, headers=bearing(text)).json()
         assert httpx.get(f"{second.url}/api/v1/me", headers=bearing(made["secret"])).json()["name"] == "ada"
-        slow, told = slow_body(b'{"name": "slow"}'), []
+        begun, told = threading.Event(), []
 
         def ask():
-            sent = {"content": slow, "headers": {**bearing(text), "content-type": "application/json"}}
-            told.append(httpx.post(f"{first.url}/api/v1/tokens", timeout=PATIENCE, **sent))
+            headers, body = {**bearing(text), "content-type": "application/json"}, slow_body(b'{"name": "slow"}', begun)
+            told.append(httpx.post(f"{first.url}/api/v1/tokens", timeout=PATIENCE, headers=headers, content=body))
 
         asking = threading.Thread(target=ask)
         asking.start()
-        time.sleep(0.5)
+        assert begun.wait(PATIENCE)
+        assert httpx.get(f"{first.url}/healthz").status_code == 200  # so the connection before this one is accepted
         out, err = first.stop(signal.SIGTERM)
         asking.join()
         assert told[0].status_code == 201
@@ -133,7 +134,9 @@ def test_two_processes_serve_one_storage_and_finish_what_is_under_way(tmp_path):
     assert text not in err + out
 
 
-def slow_body(content):
+def slow_body(content, begun):
+    """The content byte by byte; the event says that its head is sent."""
     for place in range(len(content)):
+        begun.set()
         time.sleep(0.1)
         yield content[place : place + 1]

@@ -156,10 +156,10 @@ TIMEOUTS = {"statement_timeout": "SELECT pg_sleep(5)", "idle_in_transaction_sess
 @pytest.mark.parametrize("limit", TIMEOUTS)
 def test_limits_of_an_administrator_charge_nothing(store, record, raw, postgres_url, limit):
     """They apply to connections that are made later."""
-    raw.execute(f"ALTER ROLE steward IN DATABASE {raw.info.dbname} SET {limit} = 200")
+    raw.execute(f"ALTER ROLE steward IN DATABASE {raw.info.dbname} SET {limit} = 1000")
 
     def step(state, indices):
-        time.sleep(0.6)
+        time.sleep(2.0)
         return spend(state, indices)
 
     def waiting(state, indices):

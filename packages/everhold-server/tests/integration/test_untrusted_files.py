@@ -69,7 +69,7 @@ def test_a_file_that_finds_no_process_is_refused_and_the_next_one_finds_a_new_on
         readers(code)
         with pytest.raises(QueryRejected):
             read_untrusted(table, SCHEMA, name="model")
-        untrusted._READERS._process.wait(5)
+        untrusted._READERS._process.wait(60)
     monkeypatch.setattr(untrusted, "_START", "from everhold_server.untrusted.worker import serve; serve()")
     assert [*read_untrusted(table, SCHEMA, name="model").columns] == ["id", "late"]
 
@@ -216,7 +216,7 @@ def test_a_sender_has_one_worker_at_a_time_and_nobody_waits_for_another_sender(m
         waiting.start()
         with untrusted._turn("bob"):
             turns.append("bob")
-    waiting.join(10)
+    waiting.join(60)
     assert turns == ["bob", "ada again"]
 
 

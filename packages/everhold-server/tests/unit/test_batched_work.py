@@ -11,7 +11,7 @@ def test_what_waits_meanwhile_is_done_together_and_each_gets_its_own_result():
 
     def squares(numbers):
         seen.append(numbers)
-        go_on.wait(10)
+        go_on.wait(60)
         return [number**2 for number in numbers]
 
     async def asked():

@@ -8,6 +8,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from fixed_chance import fixed_chance
+
 from everhold import Holdout
 
 __all__ = ["copied_into", "copy_of"]
@@ -25,7 +27,8 @@ def copied_into(folder, make, *wanted):
         return
     if key not in _made:
         template = Path(tempfile.mkdtemp(dir=_kept.name))
-        make(template)
+        with fixed_chance(key):  # whichever test asks first
+            make(template)
         _made[key] = template
     for part in _made[key].iterdir():
         if (folder / part.name).exists():

@@ -88,7 +88,7 @@ def test_a_locked_ledger_says_that_it_is_busy(url, record, path):
         start = time.monotonic()
         with pytest.raises(EverholdError, match="busy") as caught:
             ask(store, record, 1)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20  # others wait 30 seconds
         assert not isinstance(caught.value, IntegrityError)
         assert store.head(record.id).sequence == 0
         raw.execute("ROLLBACK")
