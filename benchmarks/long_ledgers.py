@@ -10,9 +10,9 @@ from everhold import Holdout
 from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.ledger import SEALED_VALUE
 from everhold.progress import progress
-from everhold.queries.query import digest
 from everhold.sealing.configuration import bound_state
 from everhold.sealing.intake.request import Planning
+from everhold.strict_json import digest
 
 __all__ = ["lengthen", "short_ledger"]
 

@@ -669,8 +669,8 @@ MUTATIONS = [
         "S10",
         "a family that is declared later has its place",
         "everhold/asking/declared.py",
-        "after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)",
-        "after = bound_state(state, executor.record.configuration)",
+        "after = state.after(asked=1, charged=0).bound(executor.record.settings)",
+        "after = state.bound(executor.record.settings)",
         (f"{_GATES}/test_declared.py", f"{_GATES}/test_declared_after_answers.py"),
     ),
     Mutation(
@@ -931,8 +931,8 @@ MUTATIONS = [
         "S12",
         "opening takes a place",
         "everhold/gates/open_challenge.py",
-        "after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)",
-        "after = bound_state(state, executor.record.configuration)",
+        "after = state.after(asked=1, charged=0).bound(executor.record.settings)",
+        "after = state.bound(executor.record.settings)",
         (f"{_GATES}/test_case_gate.py::test_lost_challenges_that_were_opened_leave_all_their_places_taken",),
     ),
     Mutation(

@@ -28,8 +28,9 @@ from everhold.ledger.store import all_entries, charged_entries
 from everhold.private_files import keep_others_out
 from everhold.progress import progress
 from everhold.queries.means.plans import OneMean
-from everhold.queries.query import Outdated, digest
+from everhold.queries.query import Outdated
 from everhold.sealing.sealed_files import ArrayFiles
+from everhold.strict_json import digest
 from everhold_competitions.competition import LEADER, NOTHING, SCORE, Competition
 from everhold_competitions.public_scores import PublicScores
 from everhold_competitions.scoring import Entered, MeanScoring, Scoring, scoring_of

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 from everhold.ledger import EntryDraft
 from everhold.ledger.acts import PROMOTED
 from everhold.ledger.extension import LedgerExtension
-from everhold.queries.query import QueryPlan, digest
+from everhold.queries.query import QueryPlan
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -233,9 +233,9 @@ class HttpTransport:
         parts: dict[str, Part] = {name: partial(_content, content) for name, content in contents.items()}
         return self.connection.send(method, self.path + path, document, parts)
 
-    def gate(self, metric: Any, *, champion: Any, name: str, **terms: Any) -> Any:
+    def gate(self, name: str, metric: Any = None, **terms: Any) -> Any:
         """Return a gate of the holdout. A steward opens a new one by naming its first champion."""
-        return open_gate(self, metric, champion=champion, name=name, **terms)
+        return open_gate(self, name, metric, **terms)
 
     def accessor(self, name: str) -> Any:
         """Return the remote counterpart of an extension of holdouts, or None if the service has none."""
@@ -292,15 +292,15 @@ def _content(content: bytes, _: ExitStack) -> bytes:
     return content
 
 
-def open_gate(transport: HttpTransport, metric: Any, *, champion: Any, name: str, **terms: Any) -> RemoteGate:
+def open_gate(transport: HttpTransport, name: str, metric: Any, *, champion: Any, **terms: Any) -> RemoteGate:
     """Return a gate of a service. With a champion, which stewards may name, a new gate is opened.
 
     Args:
         transport: Transport to the holdout.
+        name: Name of the gate.
         metric: A name such as ``"roc_auc"``; or a loss or a score with its range, as ``functools.partial(eh.risk,
             loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2", low=0, high=60)``.
         champion: The first one; None for a gate that is there.
-        name: Name of the gate.
         **terms: Terms of the gate, as for `everhold.Holdout.gate`. ``better`` and ``any_of`` make a gate about cases.
 
     Raises:

@@ -23,24 +23,11 @@ from everhold.mechanisms import Mechanism, Promise
 from everhold.operations.accounts import AffectedHoldouts, Allot, Declare, ListAllotments, Unseal
 from everhold.operations.arrivals import Append, AskOverTime, By, CompareArrival, Law, Retire
 from everhold.operations.asking import Ask, AskMany, QuoteQuery
-from everhold.operations.reports import (
-    Certify,
-    ReadPromise,
-    ReadRemaining,
-    ReadStatus,
-    ReadTranscript,
-)
-from everhold.operations.transport import LocalTransport, Transport
+from everhold.operations.reports import Certify, ReadPromise, ReadRemaining, ReadStatus, ReadTranscript
 from everhold.queries.query import Query
 from everhold.remote import is_address, remote_storage
 from everhold.sealing.configuration import ALIKE, DEALT, check_settings, drawn_from_rows
-from everhold.sealing.storage import (
-    DEFAULT_STORAGE,
-    TRAINING_FILE,
-    check_name,
-    rows_folder,
-    storage_url,
-)
+from everhold.sealing.storage import DEFAULT_STORAGE, TRAINING_FILE, check_name, rows_folder, storage_url
 from everhold.studies import DealtTransport, dealt_parts, parts_for_studies, study_in
 from everhold.values.base import Schema
 from everhold.values.tracked_models import NamedModel, tracked
@@ -60,7 +47,7 @@ if TYPE_CHECKING:
     from everhold.diagnosis.diagnosis import Diagnosis
     from everhold.families.base import Family
     from everhold.gates.gate import Gate
-    from everhold.operations.operation import HoldoutOperation
+    from everhold.operations.operation import HoldoutOperation, Transport
     from everhold.planning.choice import ThreeWays
     from everhold.sealing.intake.reading import RowSource
     from everhold.sealing.intake.request import Planning, Rows
@@ -224,7 +211,7 @@ class Holdout:
             if studies is not None:
                 return cast("Self", DealtHoldout(DealtTransport(store, name, records)))
             folder = rows_folder(store.url) / records[0].configuration["folder"]
-            return cls(LocalTransport(HoldoutSession(store, records[0], folder, checked=True)))
+            return cls(HoldoutSession(store, records[0], folder, checked=True))
         creation = make(request, study)
         store, (record,) = record_all(storage, [(name, creation)], allow_resealing=bool(allow_resealing))
         folder = rows_folder(storage_url(storage)) / record.configuration["folder"]
@@ -232,7 +219,7 @@ class Holdout:
         creation.finish(session.executor, folder)
         if creation.families:
             session.know_families()
-        return cls(LocalTransport(session))
+        return cls(session)
 
     @classmethod
     def open(
@@ -285,7 +272,7 @@ class Holdout:
                 from everhold.asking.unsealing import recover_ledger
 
                 recover_ledger(store, record, folder)
-            return cls(LocalTransport(HoldoutSession(store, record, folder, engine)))
+            return cls(HoldoutSession(store, record, folder, engine))
         except BaseException:
             store.close()
             raise
@@ -442,7 +429,7 @@ class Holdout:
             raise QueryRejected(
                 "A service knows the analyst by the token. Open the holdout with the token of this analyst."
             )
-        return type(self)(LocalTransport(self._session("analyst").of_analyst(name)))
+        return type(self)(self._session("analyst").of_analyst(name))
 
     @names_keywords(GateTerms, USUAL_GATE)
     def gate(
@@ -488,7 +475,7 @@ class Holdout:
             QueryRejected: If no such gate can be made, or the gate of that name has other terms. Nothing was changed.
             ValueError: If the name or the limit of challenges cannot be used.
         """
-        found: Gate = self._transport.gate(metric, champion=champion, name=name, **terms)
+        found: Gate = self._transport.gate(name, metric, champion=champion, **terms)
         return found
 
     def study(self, name: str) -> Study:
@@ -1015,7 +1002,7 @@ class Study(Holdout):
         """Return the study of a part. One that has ended has its result."""
         session = Holdout.open(storage, part)._session("study")
         session.silent = True
-        study = cls(LocalTransport(session))
+        study = cls(session)
         if session.executor.ledger.head().accounts.closed:
             study.result = study.unseal()
         return study

@@ -1,11 +1,12 @@
-"""Strict reading of JSON from others: request bodies, files of results, models and certificates.
+"""Strict JSON: reading what others wrote, and the one canonical form of which everhold computes digests.
 
-Readers of JSON differ in which value of a name they take that an object has twice. So one is refused: what was checked
-would not be what is used.
+What others wrote are request bodies, files of results, models and certificates. Readers of JSON differ in which value
+of a name they take that an object has twice. So one is refused: what was checked would not be what is used.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from typing import Any, NoReturn
@@ -50,3 +51,67 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _refuse_constant(name: str) -> NoReturn:
     """Refuse a number that is not finite."""
     raise JsonFault(f"has the value {name}, which is no finite number")
+
+
+# Canonical JSON: one text for equal values, of which digests are computed.
+
+_WITHOUT_KEYS = frozenset({str, int, float, bool, type(None)})
+_DECODER = json.JSONDecoder()
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def canonical(value: object) -> str:
+    """Return the canonical JSON text of a value, with sorted keys and without spaces.
+
+    Raises:
+        ValueError: If the value is not plain JSON data (nan, infinity, keys that are not text, lone surrogates ...).
+
+    Examples:
+        >>> canonical({"b": 1, "a": [0.5, None]})
+        '{"a":[0.5,null],"b":1}'
+    """
+    try:
+        text = _ENCODER.encode(value)
+        text.encode()
+        plain, left = True, [value]
+        while left and plain:  # keys that are no text would become text, and sort differently when read again
+            item = left.pop()
+            if isinstance(item, dict):
+                plain = all(isinstance(key, str) for key in item)
+                item = item.values()
+            elif not isinstance(item, list | tuple):
+                continue
+            left += [each for each in item if type(each) not in _WITHOUT_KEYS]
+    except (TypeError, ValueError, RecursionError):  # the original message may quote a secret state
+        plain = False
+    if not plain:
+        raise ValueError(
+            "The value is not plain JSON data. Pass only dicts with text keys, lists, "
+            "texts, finite numbers, booleans and None."
+        )
+    return text
+
+
+def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | None:
+    """Return the object of a canonical JSON text, or None if the text is not canonical JSON.
+
+    Args:
+        text: JSON text from the ledger.
+        sealed: Whether it carries a seal, and so is the text that was written: then nothing is written again.
+    """
+    try:
+        if not isinstance(text, str) or not text.startswith("{"):
+            return None
+        value, end = _DECODER.raw_decode(text)  # what was read has text keys
+        return value if sealed or (end == len(text) and _ENCODER.encode(value) == text) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of a value's canonical JSON, in hex.
+
+    Raises:
+        ValueError: If the value is not plain JSON data.
+    """
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

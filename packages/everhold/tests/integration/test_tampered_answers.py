@@ -14,9 +14,9 @@ from holdout_samples import copied, create
 from everhold import Holdout, IntegrityError, accuracy, private_quantile, variance
 from everhold.errors import EverholdError
 from everhold.ledger import LedgerStore, verify
-from everhold.ledger.chain import canonical
 from everhold.ledger.head_file import HeadFile
 from everhold.sealing.storage import StewardKey
+from everhold.strict_json import canonical
 
 QUERIES = [f"delay > {cut}" for cut in range(10)]
 FORGED = {"value": 0.123, "low": 0.1, "high": 0.2}

@@ -7,13 +7,12 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from everhold.certificate import CertifiedAccount, make_certificate
-from everhold.certificate.document import digest, signed_message
+from everhold.certificate.document import signed_message
 from everhold.ledger import Head, HoldoutRecord
 from everhold.ledger.acts import EntryCounts
-from everhold.ledger.chain import canonical
 from everhold.mechanisms import GuessAndCheck, State
-from everhold.sealing.configuration import bound_state
 from everhold.sealing.storage import StewardKey
+from everhold.strict_json import canonical, digest
 
 SEED = 987_654_321
 FOLDER = "flights-secret-folder"
@@ -69,7 +68,7 @@ def make_sample(
     certificate = make_certificate(
         HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
         CertifiedAccount(
-            head=Head(5, released, "ef" * 32, "ab" * 32, canonical(bound_state(state, configuration))),
+            head=Head(5, released, "ef" * 32, "ab" * 32, canonical(state.bound(digest(configuration)))),
             counts=EntryCounts(Counter(training=5 - released, holdout=released), by_position=by_position),
             answers=answers,
         ),

@@ -14,9 +14,10 @@ from everhold.arguments import as_float, brief, whole
 from everhold.display import at_least, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold.queries.means.mean import MeanQuery
-from everhold.queries.query import QuerySpec, RowwiseQuery, digest
+from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.queries.selection.results import check_same_units, listed
 from everhold.randomness import LARGEST_SCALE
+from everhold.strict_json import digest
 from everhold.values.base import BoundQuery
 from everhold_privacy.guarantees import comparison_exceedance, least_allowance
 from everhold_privacy.mechanisms.privacy_budget import CREDITS

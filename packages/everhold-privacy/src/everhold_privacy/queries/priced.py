@@ -15,8 +15,9 @@ from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
 from everhold.ledger import EntryDraft, Outcome
 from everhold.queries import procedures
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan
 from everhold.queries.selection.results import Paid
+from everhold.strict_json import digest
 from everhold.values.base import Clip, noted_clips
 from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
 

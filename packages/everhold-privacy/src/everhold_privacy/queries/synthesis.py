@@ -12,9 +12,9 @@ import numpy as np
 from everhold.display import at_most
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
-from everhold.ledger.chain import canonical
 from everhold.queries.query import QuerySpec
 from everhold.queries.selection.synthesis import check_universe, check_universe_columns, plain_universe
+from everhold.strict_json import canonical
 from everhold.values.universe import QueryFamily, QueryMatrix, Universe, universe_from
 from everhold_privacy.mechanisms.privacy_budget import CREDITS
 from everhold_privacy.queries.priced import MechanismResult, Paid, Price, PricedQuery, Purchase, paying, whole_price

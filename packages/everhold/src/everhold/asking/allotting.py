@@ -16,7 +16,7 @@ from everhold.ledger import EntryDraft, Outcome
 from everhold.ledger.acts import ACT, ANALYST, MOST, Accounts, Allotment
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import Mechanism, State
-from everhold.queries.query import digest
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

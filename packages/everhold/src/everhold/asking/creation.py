@@ -23,7 +23,6 @@ from everhold.estimand import check_features
 from everhold.extensions import extra_for
 from everhold.ledger import HoldoutRecord, LedgerStore
 from everhold.ledger.acts import Declarations
-from everhold.ledger.chain import canonical
 from everhold.ledger.extension import EXTENSIONS
 from everhold.ledger.head_file import HeadFile
 from everhold.ledger.store import NewHoldout
@@ -41,7 +40,6 @@ from everhold.sealing.configuration import (
     INDEPENDENT,
     LACKING,
     WARNED,
-    bound_state,
     drawn_from_rows,
     name_the_whole,
     schema_from,
@@ -63,6 +61,7 @@ from everhold.sealing.storage import (
     rows_folder,
     storage_url,
 )
+from everhold.strict_json import canonical, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -270,7 +269,7 @@ def record_all(
         name_the_whole([(name, made.configuration) for (name, _), (_, made) in zip(creations, sealed, strict=True)])
         new = []
         for (name, creation), (folder, made) in zip(creations, sealed, strict=True):
-            state = bound_state(made.mechanism.start(first_noise(creation.request.seed)), made.configuration)
+            state = made.mechanism.start(first_noise(creation.request.seed)).bound(digest(made.configuration))
             head_file = partial(HeadFile.of, folder, made.key.seal_key)
             new.append(NewHoldout(name, made.configuration, state, made.key.seal_key, head_file))
         store = LedgerStore.open(url)

@@ -26,9 +26,9 @@ from everhold.ledger.store import all_entries
 from everhold.mechanisms import Mechanism, PublicLevels, has_public_levels, those_with
 from everhold.mechanisms.releases import SHARE, widest_declared
 from everhold.queries.interval_planner import MemberLevels, RecordedPool
-from everhold.queries.query import MOST_SHOWN, digest
+from everhold.queries.query import MOST_SHOWN
 from everhold.queries.query_compiler import QueryCompiler
-from everhold.sealing.configuration import bound_state
+from everhold.strict_json import canonical, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,7 +193,7 @@ def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) ->
         if transaction.head.state != head.state:
             raise QueryRejected("A query was asked at the same time. Declare the family again.")
         accounts.of(Declarations).replay(made.stored(), DECLARATION)
-        after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
+        after = state.after(asked=1, charged=0).bound(executor.record.settings)
         transaction.record(accounts.into(after), [Outcome.of_act(DECLARATION)])
     return made
 
@@ -233,8 +233,7 @@ def _declaration(
 
 def text_of(family: BoundFamily, words: Sequence[str]) -> str:
     """Return the content of a family as canonical JSON text, which the ledger keeps."""
-    held = {**family.to_dict(), WORDS: [word[:MOST_SHOWN] for word in words]}
-    return json.dumps(held, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return canonical({**family.to_dict(), WORDS: [word[:MOST_SHOWN] for word in words]})
 
 
 def _draft(made: Declaration) -> EntryDraft:

@@ -19,7 +19,6 @@ from everhold.asking.budget import SPENT, allotment_of, left_to, warn_of_last_su
 from everhold.errors import BudgetExhausted, ClippingWarning, EverholdError, QueryRejected, Unavailable, warn_caller
 from everhold.ledger import Committed, EntryDraft, Head, HoldoutRecord, Ledger, LedgerStore, Outcome
 from everhold.ledger.acts import ANALYST, ARRIVALS, Accounts, arrived, spending_of
-from everhold.ledger.chain import canonical
 from everhold.mechanisms import Mechanism, Promise, PublicLevels, State, has_public_levels
 from everhold.progress import progress
 from everhold.queries.interval_planner import MemberLevels, RecordedPool, never_declared, no_pools
@@ -27,8 +26,8 @@ from everhold.queries.procedures import AskedBefore
 from everhold.queries.query import IN_ONE_TRANSACTION, ExecutionResult, Pricing, QueryPlan
 from everhold.queries.query_compiler import QueryCompiler
 from everhold.randomness import KeyedNoise, Noise, NoNoise, SecureNoise, SeededNoise
-from everhold.sealing.configuration import bound_state, state_from
 from everhold.sealing.rows.code_trials import declared_code
+from everhold.strict_json import canonical
 from everhold.values.base import CLIPS, BoundQuery, Schema, clips_in_words, kept_clips
 
 if TYPE_CHECKING:
@@ -256,9 +255,7 @@ class QueryExecutor:
         data = head.state
         if (self.place.changes or ARRIVALS in data) and arrived(data) != self.place.changes:
             raise RowsArrived("Rows arrived since this holdout was opened. Ask again.")
-        if data.get("configuration") != self._settings:
-            return state_from(data, self.record.configuration)
-        state = State.from_dict(data["mechanism"])
+        state = State.of(data, self.record.settings)
         if self.growth is None:
             return state
         from everhold.mechanisms.suffixes import since
@@ -279,11 +276,6 @@ class QueryExecutor:
         if head.accounts.closed and new and not pricing.asks_nothing:
             raise QueryRejected(CLOSED_STUDY)
         return self.state_from(head)
-
-    @cached_property
-    def _settings(self) -> str:
-        """Digest of the holdout's settings, which every stored state includes. Computed once."""
-        return str(bound_state(State(), self.record.configuration)["configuration"])
 
     def on_behalf_of(self, analyst: str) -> Self:
         """Return a copy of the executor for one analyst, who can spend no more than their allotment.
@@ -564,19 +556,20 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         QueryRejected: If it is new and the study was unsealed.
     """
     head, mechanism = executor.ledger.head(), executor.mechanism
-    state = executor.state_from(head)
     if plan is None:
-        any_mean, pricing, new, needed = mechanism.quote(state), Pricing.planned(mechanism, ()), 1, 1
+        pricing, needed = Pricing.planned(mechanism, ()), 1
+        state = executor.opened(head, pricing, new=1)
+        any_mean = mechanism.quote(state)
         price = QuotedPrice(
             None, any_mean.radius, any_mean.radius_if_charged, any_mean.charged_if_confirmed,
             any_mean.charged_at_most, False, False, {},
         )  # fmt: skip
     else:
         stored = {line.fingerprint: executor.ledger.find(line.fingerprint) for line in plan.asked}
-        price, pricing = plan.quote(state, [stored[line.fingerprint] for line in plan.asked]), plan.pricing
-        new = sum(entry is None for entry in stored.values())
+        pricing, new = plan.pricing, sum(entry is None for entry in stored.values())
         needed = new if plan.whole else min(new, 1)
-    state = executor.opened(head, pricing, new=new)
+        state = executor.opened(head, pricing, new=new)
+        price = plan.quote(state, [stored[line.fingerprint] for line in plan.asked])
     price = replace(price, remaining=executor.remaining(head))
     if affordable(state, head.accounts, executor.analyst, needed, pricing=pricing) >= needed:
         return price

@@ -13,8 +13,9 @@ from everhold.asking.query_executor import QueryExecutor, RowsArrived
 from everhold.errors import IntegrityError, QueryRejected
 from everhold.ledger.acts import ARRIVALS, Declarations
 from everhold.ledger.head_file import HeadFile
+from everhold.mechanisms import State
 from everhold.private_files import make_private
-from everhold.sealing.configuration import mechanism_from, recorded_extensions, schema_from, state_from
+from everhold.sealing.configuration import mechanism_from, recorded_extensions, schema_from
 from everhold.sealing.rows.code_trials import predicted_once
 from everhold.sealing.rows.row_store import SealableTable, engine_of, sealed_rows, training_rows
 from everhold.sealing.sealed_files import altered_notes
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 
     from everhold.asking.accessor import HoldoutAccessor
     from everhold.ledger import Entry, Head, HoldoutRecord, LedgerStore
+    from everhold.values.base import Schema
     from everhold.values.tracked_models import NamedModel
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
 _TRIES = 5
+_STEWARD = "steward"  # the role
 
 
 def growth_of(executor: QueryExecutor) -> Growth | None:
@@ -107,7 +110,7 @@ class HoldoutSession(SeesArrivals):
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
         ledger = store.of(record, key.seal_key, head_file)
         head = ledger.head()
-        state_from(head.state, configuration)
+        State.of(head.state, record.settings)
         self._folder = folder
         self.silent = False  # whether queries are silent unless they say otherwise, as in a study
         self.recorded: Mapping[str, Any] = recorded_extensions(configuration)  # it was created with them
@@ -122,6 +125,56 @@ class HoldoutSession(SeesArrivals):
                 self.know_families()
             self._see_arrivals()
         self.in_charge()
+
+    def __repr__(self) -> str:
+        asking = "" if self._executor.analyst is None else f", analyst={self._executor.analyst!r}"
+        return f"{self.name!r}, rows={self.schema.rows}, mechanism={self._executor.mechanism.name!r}{asking}"
+
+    @property
+    def session(self) -> Self:
+        """The session itself, because operations are performed on this machine."""
+        return self
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+        return self._executor.record.name
+
+    @property
+    def schema(self) -> Schema:
+        """Public facts about the rows."""
+        return self._executor.schema
+
+    def perform(self, operation: Any) -> Any:
+        """Perform a `everhold.operations.operation.HoldoutOperation`, as the steward or on behalf of an analyst.
+
+        Raises:
+            QueryRejected: If it is an act of the steward, and an analyst asks for it.
+        """
+        if operation.role == _STEWARD and operation.act:
+            self._executor.check_steward(operation.act)
+            return operation.perform(self)
+        return with_present_rows(self, partial(operation.perform, self))
+
+    @current
+    def gate(self, name: str, metric: Any = None, **terms: Any) -> Any:
+        """Return a gate that is there, or a new one; see `everhold.Holdout.gate`.
+
+        Raises:
+            QueryRejected: If the holdout is a study, because nothing is told in a study before its end.
+        """
+        self.check_queries()
+        if self.silent:
+            raise QueryRejected(
+                "A study is silent to its end, and a gate tells its verdict at once. Keep the gate in a holdout "
+                "without studies."
+            )
+        gates: Any = self.accessor("gates")
+        return gates.named(name, metric, **terms)
+
+    def close(self) -> None:
+        """Close the database and the engine."""
+        self._executor.close()
 
     @property
     def executor(self) -> QueryExecutor:

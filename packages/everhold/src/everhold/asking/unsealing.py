@@ -20,11 +20,13 @@ from everhold.ledger import Entry, EntryDraft, HoldoutRecord, LedgerStore, Outco
 from everhold.ledger.acts import ANALYST, CLOSED, DISCLOSED, RECOVERY, UNSEALING, Accounts
 from everhold.ledger.head_file import HeadFile, Reached
 from everhold.ledger.store import all_entries
+from everhold.mechanisms import State
 from everhold.progress import progress
-from everhold.queries.query import NOT_UNSEALABLE, digest, rows_of
-from everhold.sealing.configuration import bound_state, mechanism_from, state_from
+from everhold.queries.query import NOT_UNSEALABLE, rows_of
+from everhold.sealing.configuration import mechanism_from
 from everhold.sealing.resealing import also_sealed_as
 from everhold.sealing.storage import KEY_FILE, StewardKey
+from everhold.strict_json import digest
 from everhold.values.units import in_own_units
 
 if TYPE_CHECKING:
@@ -211,7 +213,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
         raise _cannot("it holds more answers than the newest ledger did, so it diverged")
     generation = 1 + (found.generation if known is None else known.generation)
     mechanism, act = mechanism_from(record.configuration), secrets.token_hex(16)
-    state = state_from(head.state, record.configuration)
+    state = State.of(head.state, record.settings)
     noise = noise_for(record, state, [act], key=key)
     try:
         after = mechanism.accounts.after_loss(state, asked=asked, charged=charged, noise=noise)
@@ -230,7 +232,7 @@ def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> N
             raise _cannot("another process recovered it at the same time")
         accounts = Accounts.from_state(head.state)
         accounts.recover(queries, charges, generation=generation, closed=closed)
-        after_loss = accounts.into(bound_state(after, record.configuration))
+        after_loss = accounts.into(after.bound(record.settings))
         transaction.record(after_loss, [Outcome.of_act(RECOVERY, charged=charges)])
     recovered = Reached.of(transaction.head)
     if known is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -19,15 +18,16 @@ from everhold.certificate.words import promise_sentence, with_words
 from everhold.display import Display
 from everhold.errors import IntegrityError
 from everhold.ledger.acts import EntryCounts
-from everhold.ledger.chain import canonical
-from everhold.sealing.configuration import DEALT, INDEPENDENT, LACKING, WARNED, public_facts, rules_of, state_from
+from everhold.mechanisms import State
+from everhold.sealing.configuration import DEALT, INDEPENDENT, LACKING, WARNED, public_facts, rules_of
+from everhold.strict_json import canonical, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from everhold.ledger import Head, HoldoutRecord
     from everhold.ledger.checkpoints import Checkpoint
-    from everhold.mechanisms import Mechanism, Promise, State
+    from everhold.mechanisms import Mechanism, Promise
     from everhold.sealing.storage import StewardKey
 
 SOFTWARE = "everhold"
@@ -201,7 +201,7 @@ def make_certificate(
         EverholdError: If the timestamp authority gives no token, or a token about something else. Nothing was signed,
             then.
     """
-    state = state_from(account.head.state, record.configuration)
+    state = State.of(account.head.state, record.settings)
     facts: dict[str, dict[str, Any]] = {
         form.SUMMARY: {"answers": [dict(answer) for answer in account.answers]},
         **_promise_facts(mechanism, simulation=record.configuration["seed"] is not None),
@@ -236,12 +236,7 @@ def signed_message(document: Mapping[str, Any]) -> bytes:
 def stamped_digest(document: Mapping[str, Any]) -> bytes:
     """Return the digest that a time stamp certifies: the SHA-256 of the format and the whole signature."""
     signed = {name: document[name] for name in (form.FORMAT_FIELD, form.SIGNATURE)}
-    return hashlib.sha256(canonical(signed).encode()).digest()
-
-
-def digest(section: Any) -> str:
-    """Return the SHA-256 of a section's canonical JSON."""
-    return hashlib.sha256(canonical(section).encode()).hexdigest()
+    return bytes.fromhex(digest(signed))
 
 
 def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[str, Any]]:

@@ -14,8 +14,7 @@ from typing import Any
 
 from everhold.estimand import FEATURES
 from everhold.ledger.acts import CHECKED, VERDICTS
-from everhold.ledger.chain import canonical
-from everhold.strict_json import JsonFault, read_json
+from everhold.strict_json import JsonFault, canonical, read_json
 from everhold.values.units import MEASURES
 
 FORMAT_FIELD = "everhold_certificate"

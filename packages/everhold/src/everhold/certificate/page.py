@@ -17,7 +17,7 @@ from everhold.certificate.phrases import about_rows, rows_and_groups
 from everhold.certificate.summary import bounds_of, confirmed
 from everhold.certificate.words import with_words
 from everhold.display import escaped, html_document, style_sheet
-from everhold.ledger.chain import canonical
+from everhold.strict_json import canonical
 from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from everhold.certificate.document import (
     ALGORITHM,
     SOFTWARE,
     Certificate,
-    digest,
     entering_numbers,
     left_of,
     privacy_facts,
@@ -33,6 +32,7 @@ from everhold.estimand import PUBLIC
 from everhold.mechanisms import MECHANISMS, GuessAndCheck, Silent, State, has_public_levels, mechanism_from_dict
 from everhold.sealing.configuration import digest_of_parts
 from everhold.sealing.storage import signature_holds
+from everhold.strict_json import digest
 from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:

@@ -25,14 +25,14 @@ import numpy as np
 from everhold.arguments import as_whole, brief
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
-from everhold.ledger.chain import canonical
 from everhold.queries.code import behaviour_digest, content_digest, is_installed, version_of
 from everhold.queries.metrics.models import model_query, open_rows, outputs_of, require_sklearn
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS
 from everhold.queries.metrics.scores import maker_of
-from everhold.queries.query import CompileContext, RowwiseQuery, digest
+from everhold.queries.query import CompileContext, RowwiseQuery
 from everhold.sealing.rows.code_trials import calling_code, used_alone
+from everhold.strict_json import canonical, digest
 
 if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema

@@ -13,8 +13,9 @@ from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Family
 from everhold.queries.interval_planner import MemberLevels
 from everhold.queries.means.mean import MeanQuery, in_one_line, name_of
-from everhold.queries.query import MOST_SHOWN, Query, QueryPlan, RowwiseQuery, digest
+from everhold.queries.query import MOST_SHOWN, Query, QueryPlan, RowwiseQuery
 from everhold.sealing.rows.code_trials import used_alone
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from everhold.queries.query_compiler import QueryCompiler

@@ -28,8 +28,9 @@ from everhold.gates.steps import ChallengeWorth, worth_asking
 from everhold.gates.units import PairedResults, UnitPlan, with_runs_shuffled
 from everhold.ledger import Head, Outcome
 from everhold.ledger.acts import ANALYST, KEPT, OPENED, PROMOTED, told_as
-from everhold.queries.query import Pricing, digest
+from everhold.queries.query import Pricing
 from everhold.sealing.sealed_files import sealed_note, write_note
+from everhold.strict_json import digest
 from everhold.values.units import GAIN_WIDTH
 
 if TYPE_CHECKING:

@@ -24,8 +24,9 @@ from everhold.ledger import Entry, EntryDraft, Head, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts, Arrivals
 from everhold.ledger.store import charged_entries
 from everhold.mechanisms import Mechanism, State, has_public_levels, those_with
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan, digest
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Outdated, QueryPlan
 from everhold.queries.selection.results import QueryResult
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,7 +27,6 @@ from everhold.gates.results import runs_by_case
 from everhold.gates.units import PairedResults, UnitPlan, boundaries, draws_of_units, order_of_units
 from everhold.ledger import Head, Outcome
 from everhold.ledger.acts import ANALYST, OPENED, Accounts, EntryCounts, spending_of
-from everhold.sealing.configuration import bound_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -370,7 +369,7 @@ def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, f
         accounts.of(OpenChallenges).replay(public, OPENED)
         if executor.analyst is not None:
             accounts.spend(executor.analyst, *spending_of(public, OPENED, 0))
-        after = bound_state(state.after(asked=1, charged=0), executor.record.configuration)
+        after = state.after(asked=1, charged=0).bound(executor.record.settings)
         found.record(accounts.into(after), [Outcome.of_act(OPENED)])
     return True
 

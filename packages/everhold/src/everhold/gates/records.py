@@ -15,7 +15,6 @@ that analyst, whoever ends it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import hmac
 import math
 from dataclasses import astuple, dataclass, field, replace
@@ -23,10 +22,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 from everhold.errors import IntegrityError
 from everhold.ledger.acts import CHECK, GATE, KEPT, MOST, OPENED, PROMOTED, VERDICTS, is_count
-from everhold.ledger.chain import canonical
 from everhold.ledger.extension import LedgerExtension
 from everhold.sealing.configuration import GROWS, schema_from
 from everhold.sealing.sealed_files import ArrayFiles
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -432,7 +431,7 @@ class OpenChallenges(LedgerExtension):
 
 def arrival_name(fingerprint: str) -> str:
     """Return the name for files about an arrival, computed from the fingerprint of its rows."""
-    return hashlib.sha256(canonical({"rows": fingerprint}).encode()).hexdigest()[:32]
+    return digest({"rows": fingerprint})[:32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -550,4 +549,4 @@ def result_names(name: str, arrivals: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def baseline_file(gate: str) -> str:
     """Return the name of the file with the results of a gate's baseline."""
-    return f"baseline-{hashlib.sha256(canonical({'gate': gate}).encode()).hexdigest()}"
+    return f"baseline-{digest({'gate': gate})}"

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from everhold.display import Display
 from everhold.errors import IntegrityError
-from everhold.ledger.chain import canonical, is_act
+from everhold.ledger.chain import is_act
 from everhold.ledger.extension import LedgerExtension, extension_of_key, extension_of_source
+from everhold.strict_json import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from json.encoder import encode_basestring as _quoted
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
+
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +39,7 @@ def is_act(description: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
     return "kind" in description and description["kind"] == answer.get("source")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HoldoutRecord:
     """Stored record of one sealed holdout: its identifier, name, time of creation and settings.
 
@@ -53,6 +54,11 @@ class HoldoutRecord:
     name: str
     created: str
     configuration: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def settings(self) -> str:
+        """SHA-256 of the configuration, which every stored state of the holdout includes."""
+        return digest(self.configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,63 +165,10 @@ class HashedEntry(NamedTuple):
 HASHED = HashedEntry._fields[1:]
 """Columns of the fields of an entry that its hash is over; the holdout has another name there."""
 
-_WITHOUT_KEYS = frozenset({str, int, float, bool, type(None)})
-_DECODER = json.JSONDecoder()
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def canonical(value: object) -> str:
-    """Return the canonical JSON text of a value, with sorted keys and without spaces.
-
-    Raises:
-        ValueError: If the value is not plain JSON data (nan, infinity, keys that are not text, lone surrogates ...).
-
-    Examples:
-        >>> canonical({"b": 1, "a": [0.5, None]})
-        '{"a":[0.5,null],"b":1}'
-    """
-    try:
-        text = _ENCODER.encode(value)
-        text.encode()
-        plain, left = True, [value]
-        while left and plain:  # keys that are no text would become text, and sort differently when read again
-            item = left.pop()
-            if isinstance(item, dict):
-                plain = all(isinstance(key, str) for key in item)
-                item = item.values()
-            elif not isinstance(item, list | tuple):
-                continue
-            left += [each for each in item if type(each) not in _WITHOUT_KEYS]
-    except (TypeError, ValueError, RecursionError):  # the original message may quote a secret state
-        plain = False
-    if not plain:
-        raise ValueError(
-            "The value is not plain JSON data. Pass only dicts with text keys, lists, "
-            "texts, finite numbers, booleans and None."
-        )
-    return text
-
-
-def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | None:
-    """Return the object of a canonical JSON text, or None if the text is not canonical JSON.
-
-    Args:
-        text: JSON text from the ledger.
-        sealed: Whether it carries a seal, and so is the text that was written: then nothing is written again.
-    """
-    try:
-        if not isinstance(text, str) or not text.startswith("{"):
-            return None
-        value, end = _DECODER.raw_decode(text)  # what was read has text keys
-        return value if sealed or (end == len(text) and _ENCODER.encode(value) == text) else None
-    except (ValueError, RecursionError):
-        return None
-
 
 def holdout_hash(*, holdout: str, name: str, created: str, configuration: str) -> str:
     """Return the hash before the first entry, from the sealed holdout's public facts."""
-    public = {"configuration": configuration, "created": created, "holdout": holdout, "name": name}
-    return hashlib.sha256(_ENCODER.encode(public).encode()).hexdigest()
+    return digest({"configuration": configuration, "created": created, "holdout": holdout, "name": name})
 
 
 def entry_hash(entry: HashedEntry) -> str:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from everhold.ledger.acts import Accounts, EntryCounts
-from everhold.ledger.chain import canonical, seal_of
+from everhold.ledger.chain import seal_of
 from everhold.ledger.database import LedgerDatabase, database_errors
 from everhold.ledger.schema import checkpoints
+from everhold.strict_json import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

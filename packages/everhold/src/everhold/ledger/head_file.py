@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from everhold.errors import EverholdError, IntegrityError
-from everhold.ledger.chain import canonical
 from everhold.private_files import create_private, keep_others_out
+from everhold.strict_json import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable

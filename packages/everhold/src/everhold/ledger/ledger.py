@@ -34,13 +34,13 @@ from everhold.ledger.chain import (
     HashedEntry,
     Numbers,
     Outcome,
-    canonical,
     entry_hash,
     seal_of,
 )
 from everhold.ledger.database import LedgerDatabase, database_errors, queries_in_order
 from everhold.ledger.head_file import RECOVER, HeadFile, Reached
 from everhold.ledger.schema import entries, head
+from everhold.strict_json import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -116,6 +116,10 @@ class Ledger:
     @cached_property
     def _stored(self) -> SealedReader:
         return SealedReader(self.holdout, self.seal_key)
+
+    @cached_property
+    def _envelopes(self) -> Envelopes:
+        return Envelopes(self.seal_key, self.holdout)
 
     def _read(self, statement: Executable, **values: str | int) -> Iterator[Entry]:
         """Yield the entries that a statement returns, after a check of their seals."""
@@ -307,7 +311,7 @@ class Ledger:
         envelope = answer.get(SEALED_VALUE)
         if envelope is None:
             return None
-        return opened(envelope, key=self.seal_key, holdout=self.holdout, query=query)
+        return self._envelopes.opened(envelope, query)
 
     def _reached(self, head: Head, known: Reached | None) -> None:
         """Store a committed head in memory, and in the head file before any answer is returned."""
@@ -377,7 +381,7 @@ class _Appended:
             query = queries[index]
             kept = dict(outcome.answer)
             if outcome.sealed is not None:
-                kept[SEALED_VALUE] = sealed(outcome.sealed, key=key, holdout=holdout, query=query.fingerprint)
+                kept[SEALED_VALUE] = self.ledger._envelopes.sealed(outcome.sealed, query.fingerprint)
             answer = canonical(kept)
             fields: dict[str, Any] = {
                 "sequence": sequence,
@@ -435,15 +439,12 @@ class _Appended:
 # Values under the steward's key: the head and the entries, whose seals are checked, and sealed values of answers.
 #
 # What does not carry the seal is not believed. Sealed values may not be read before the study is unsealed: three
-# numbers,
-# encrypted.
+# numbers, encrypted.
 #
 # The sealed mean of a query and the ends of its own interval are known for a moment, when it is answered, and cannot
 # be computed again later: predictions and functions are not kept. So they are put into an envelope inside the entry,
-# and
-# the chain binds it like the rest of the answer. All envelopes have the same length. Each opens only under the
-# steward's
-# key, for its own holdout and its own query, so it cannot be passed off as another entry's.
+# and the chain binds it like the rest of the answer. All envelopes have the same length. Each opens only under the
+# steward's key, for its own holdout and its own query, so it cannot be passed off as another entry's.
 
 SEALED_VALUE = "sealed"
 """Field of an entry's answer that holds the envelope."""
@@ -454,43 +455,49 @@ _NONCE = 12  # bytes, drawn for each envelope
 _LABEL = b"everhold envelopes of unsealing"
 
 
-def sealed(numbers: Numbers, *, key: bytes, holdout: str, query: str) -> str:
-    """Encrypt sealed numbers into an envelope: nonce, ciphertext and tag in base 64, always equally long.
+@dataclass(frozen=True)
+class Envelopes:
+    """Encryption of the sealed values of a holdout's answers.
 
-    Args:
-        numbers: The numbers to seal.
+    Attributes:
         key: The steward's key of the ledger's seals; the envelopes' own key is derived from it.
         holdout: Identifier of the holdout.
-        query: Fingerprint of the query.
     """
-    nonce = os.urandom(_NONCE)
-    cipher, bound = _bound_to(key, holdout, query)
-    inside = cipher.encrypt(nonce, _PLAIN.pack(*numbers), bound)
-    return base64.b64encode(nonce + inside).decode()
 
+    key: bytes = field(repr=False)
+    holdout: str
 
-def opened(envelope: object, *, key: bytes, holdout: str, query: str) -> Numbers:
-    """Decrypt the numbers in an envelope.
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        return AESGCM(hmac.digest(self.key, _LABEL, "sha256"))
 
-    Raises:
-        IntegrityError: If it was altered, or belongs to another key, holdout or query.
-    """
-    try:
-        content = base64.b64decode(str(envelope), validate=True)
-        cipher, bound = _bound_to(key, holdout, query)
-        plain = cipher.decrypt(content[:_NONCE], content[_NONCE:], bound)
-        mean, low, high = _PLAIN.unpack(plain)
-    except (binascii.Error, InvalidTag, ValueError, struct.error):
-        raise IntegrityError(
-            "The sealed numbers of an answer cannot be decrypted: they were altered, or belong to another query or "
-            "key. Run 'everhold ledger verify' and restore a backup."
-        ) from None
-    return mean, low, high
+    def sealed(self, numbers: Numbers, query: str) -> str:
+        """Encrypt the numbers of a query into an envelope: nonce, ciphertext and tag in base 64, always equally long.
 
+        Args:
+            numbers: The numbers to seal.
+            query: Fingerprint of the query, to which the envelope is bound.
+        """
+        nonce = os.urandom(_NONCE)
+        inside = self._cipher.encrypt(nonce, _PLAIN.pack(*numbers), f"{self.holdout}\n{query}".encode())
+        return base64.b64encode(nonce + inside).decode()
 
-def _bound_to(key: bytes, holdout: str, query: str) -> tuple[AESGCM, bytes]:
-    """Return the cipher for a holdout's sealed values, and the associated data that binds a value to its query."""
-    return AESGCM(hmac.digest(key, _LABEL, "sha256")), f"{holdout}\n{query}".encode()
+    def opened(self, envelope: object, query: str) -> Numbers:
+        """Decrypt the numbers in the envelope of a query.
+
+        Raises:
+            IntegrityError: If it was altered, or belongs to another key, holdout or query.
+        """
+        try:
+            content = base64.b64decode(str(envelope), validate=True)
+            bound = f"{self.holdout}\n{query}".encode()
+            mean, low, high = _PLAIN.unpack(self._cipher.decrypt(content[:_NONCE], content[_NONCE:], bound))
+        except (binascii.Error, InvalidTag, ValueError, struct.error):
+            raise IntegrityError(
+                "The sealed numbers of an answer cannot be decrypted: they were altered, or belong to another query or "
+                "key. Run 'everhold ledger verify' and restore a backup."
+            ) from None
+        return mean, low, high
 
 
 _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the text that was written

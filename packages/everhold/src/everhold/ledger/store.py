@@ -16,12 +16,13 @@ from sqlalchemy import Connection, bindparam, insert, select
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.acts import Head
 from everhold.ledger.address import connected
-from everhold.ledger.chain import Entry, HoldoutRecord, canonical, holdout_hash, seal_of
+from everhold.ledger.chain import Entry, HoldoutRecord, holdout_hash, seal_of
 from everhold.ledger.database import LedgerDatabase, database_errors, queries_in_order
 from everhold.ledger.head_file import HeadFile, Reached
 from everhold.ledger.ledger import Ledger, find_head
 from everhold.ledger.schema import VERSION_TABLE, entries, head, holdouts
 from everhold.progress import progress
+from everhold.strict_json import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

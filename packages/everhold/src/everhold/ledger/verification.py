@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from everhold.display import Display, html_sentences, html_table
 from everhold.errors import EverholdError, IntegrityError
 from everhold.ledger.acts import ARRIVAL, Accounts, EntryCounts, Head
-from everhold.ledger.chain import HASHED, HashedEntry, canonical_object, entry_hash, holdout_hash, seal_of
+from everhold.ledger.chain import HASHED, HashedEntry, entry_hash, holdout_hash, seal_of
 from everhold.ledger.checkpoints import Checkpoint
 from everhold.progress import progress
+from everhold.strict_json import canonical_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -10,6 +10,7 @@ import numpy as np
 
 from everhold.arguments import as_whole, brief
 from everhold.display import Display, html_record, html_sentences
+from everhold.errors import IntegrityError
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.values.evaluation import UNIT
 
@@ -60,9 +61,23 @@ class State:
         told = {"labels": self.labels} if self.labels else {}
         return {"asked": self.asked, "surprises": self.charged, "carried_noise": self.carried_noise, **told}
 
+    def bound(self, settings: str) -> dict[str, Any]:
+        """Return the state as plain data for the ledger, with the SHA-256 of the holdout's settings."""
+        return {"configuration": settings, "mechanism": self.to_dict()}
+
     @classmethod
-    def from_dict(cls, data: Mapping[str, int]) -> Self:
-        """Rebuild the state from the plain data that `to_dict` returned."""
+    def of(cls, stored: Mapping[str, Any], settings: str) -> Self:
+        """Rebuild the state from what `bound` returned.
+
+        Raises:
+            IntegrityError: If it belongs to other settings, as after a recorded budget was raised.
+        """
+        if stored.get("configuration") != settings:
+            raise IntegrityError(
+                "The recorded settings are not those with which the holdout was created. Run "
+                "'everhold ledger verify' and restore a backup."
+            )
+        data = stored["mechanism"]
         return cls(data["asked"], data["surprises"], data["carried_noise"], data.get("labels", 0))
 
 

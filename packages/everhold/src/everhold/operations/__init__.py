@@ -2,7 +2,7 @@
 
 Its fields with their help are the arguments, its docstring is the help, its result is a dataclass or a table. The
 methods of `everhold.holdout.Holdout`, the commands, the routes of the HTTP API, the tools of agents and the client are
-derived from it. Read `operation`, then `transport`, then one of the others.
+derived from it. Read `operation`, then one of the others.
 
 A distribution adds an operation by an entry point of the group ``everhold.operations`` with the operation's name.
 """

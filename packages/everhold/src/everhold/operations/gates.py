@@ -30,23 +30,6 @@ _Strict = Annotated[bool, Param("Raise an error where the verdict would be refus
 _Guards = Mapping[str, float] | None
 
 
-def open_gate(session: HoldoutSession, name: str, metric: Any = None, **terms: Any) -> Gate:
-    """A gate that is there, or a new one; see `everhold.Holdout.gate`.
-
-    Raises:
-        QueryRejected: If the holdout is a study, because nothing is told in a study before its end.
-    """
-    session.check_queries()
-    if session.silent:
-        raise QueryRejected(
-            "A study is silent to its end, and a gate tells its verdict at once. Keep the gate in a holdout without "
-            "studies."
-        )
-    gates: Any = session.accessor("gates")
-    found: Gate = gates.named(name, metric, **terms)
-    return found
-
-
 def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gate:
     """Return the gate with this name.
 
@@ -63,7 +46,7 @@ def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gat
         checked_name(name)
     except QueryRejected:
         raise NotFound(f"There is no gate named {brief(name)}. List the gates with GET /gates.") from None
-    gate = open_gate(session, name, champion=None)
+    gate: Gate = session.gate(name, champion=None)
     if cases is not None and gate.about_cases != cases:
         raise QueryRejected(
             f"The gate {name!r} is not about cases. Send a candidate to its address /challenges." if cases else
@@ -141,8 +124,8 @@ class OpenGate(
 
     def perform(self, session: HoldoutSession) -> Facts:
         """Record the gate in the ledger."""
-        gate = open_gate(
-            session, self.name, self.metric, champion=self.champion, margin=self.margin, challenges=self.challenges,
+        gate: Gate = session.gate(
+            self.name, self.metric, champion=self.champion, margin=self.margin, challenges=self.challenges,
             training=self.training,
         )  # fmt: skip
         return gate.status()
@@ -224,8 +207,8 @@ class OpenCaseGate(
         """Record the gate in the ledger."""
         if self.better is None and self.any_of is None:
             raise QueryRejected("No metric is named. Send better, or any_of.")
-        gate = open_gate(
-            session, self.name, better=self.better, any_of=self.any_of, not_worse=self.not_worse, margin=self.margin,
+        gate: Gate = session.gate(
+            self.name, better=self.better, any_of=self.any_of, not_worse=self.not_worse, margin=self.margin,
             units=self.units, lower=self.lower, challenges=self.challenges, ranges=self.ranges, at_most=self.at_most,
             at_least=self.at_least, missing=self.missing, champion=self.champion, baseline=self.baseline,
         )  # fmt: skip

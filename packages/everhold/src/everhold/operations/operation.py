@@ -1,11 +1,22 @@
-"""What an operation is, and how a carrier (a command, a route, a tool) reads its fields."""
+"""What an operation is, what performs it, and how a carrier (a command, a route, a tool) reads its fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,6 +25,7 @@ if TYPE_CHECKING:
     from everhold.families.base import Family
     from everhold.queries.query import Query
     from everhold.sealing.intake.reading import RowSource
+    from everhold.values.base import Schema
 
     AnyQuery: TypeAlias = Query[Any] | str
     Families = Mapping[str, Family]
@@ -58,6 +70,7 @@ __all__ = [
     "Role",
     "RowSource",
     "Table",
+    "Transport",
     "parameters",
     "result_type",
 ]  # fmt: skip
@@ -211,6 +224,34 @@ class Parameter:
     def several(self) -> bool:
         """True if the parameter is a list."""
         return any(get_origin(each) is Sequence for each in (self.type, *get_args(self.type)))
+
+
+class Transport(Protocol):
+    """What performs operations on a holdout: a session of this machine, or a client of a service."""
+
+    @property
+    def session(self) -> HoldoutSession | None:
+        """Session of the open holdout, or None if a service has the rows."""
+
+    @property
+    def name(self) -> str:
+        """The holdout's name."""
+
+    @property
+    def schema(self) -> Schema:
+        """Public facts about the rows."""
+
+    def perform(self, operation: HoldoutOperation[Result]) -> Result:
+        """Perform an operation."""
+
+    def gate(self, name: str, metric: Any = None, **terms: Any) -> Any:
+        """Open a gate, see `everhold.Holdout.gate`."""
+
+    def accessor(self, name: str) -> Any:
+        """What an extension adds to a holdout under its name; None if nothing does."""
+
+    def close(self) -> None:
+        """Close the connections that are open."""
 
 
 _PARAMETERS: dict[type[Any], Sequence[Parameter]] = {}

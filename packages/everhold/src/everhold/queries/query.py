@@ -7,7 +7,6 @@ reads the entries. The executor (`everhold.asking.query_executor`) runs every pl
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.ledger.chain import canonical
 from everhold.queries.interval_planner import IntervalPlanner, MemberLevels, Prepared, never_declared
 from everhold.queries.procedures import AskedBefore, SellsTolerances, TrainingEvaluator
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from everhold.answers import Answer, QuotedPrice
@@ -443,8 +442,3 @@ class QueryPlan(ABC, Generic[Result]):
             state: The mechanism's public state.
             stored: The ledger's entry for each entry of the plan; None for an entry that is new.
         """
-
-
-def digest(description: Mapping[str, Any] | Sequence[str]) -> str:
-    """Return the SHA-256 of a description, in hex."""
-    return hashlib.sha256(canonical(description).encode()).hexdigest()

@@ -26,9 +26,10 @@ from everhold.ledger import HoldoutRecord, LedgerStore
 from everhold.ledger.head_file import HEAD_FILE, HeadFile
 from everhold.ledger.store import copy_tables, count_rows, own_tables
 from everhold.ledger.verification import verify
+from everhold.mechanisms import State
 from everhold.private_files import create_private, in_use, move_durably
 from everhold.progress import progress
-from everhold.sealing.configuration import check_settings, state_from
+from everhold.sealing.configuration import check_settings
 from everhold.sealing.rows.row_store import arrival_rows, engine_of
 from everhold.sealing.sealed_files import altered_notes, sealed_files
 from everhold.sealing.storage import (
@@ -340,7 +341,7 @@ def inspect(
             findings += altered_notes(folder, key=key.notes_key)
             try:
                 head = store.head(record.id)
-                state_from(head.state, record.configuration)
+                State.of(head.state, record.settings)
                 for extension in head.accounts.extensions.values():
                     findings += extension.file_findings(record, folder, key.seal_key, report.arrivals)
                 if tables and not checked["rows"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -13,9 +12,9 @@ import numpy as np
 from everhold.dependence import dependence_from_dict
 from everhold.errors import IntegrityError
 from everhold.estimand import FEATURES, PUBLIC
-from everhold.ledger.chain import canonical
-from everhold.mechanisms import Mechanism, State, mechanism_from_dict
+from everhold.mechanisms import Mechanism, mechanism_from_dict
 from everhold.sealing.storage import StewardKey, is_folder_name
+from everhold.strict_json import digest
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold.values.missing import REFUSE, MissingRule, missing_rules, read_rules
@@ -119,7 +118,7 @@ def name_the_whole(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
 
 def digest_of_parts(parts: Sequence[Sequence[Any]]) -> str:
     """Return a SHA-256 that identifies a dealt table by the name, rows and fingerprint of each part."""
-    return hashlib.sha256(canonical([list(part) for part in parts]).encode()).hexdigest()
+    return digest([list(part) for part in parts])
 
 
 def make_configuration(
@@ -185,7 +184,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
     """Check that settings read from storage have the form in which everhold writes them.
 
     Raises:
-        IntegrityError: If not. Their content is checked where the holdout is opened, by `state_from`.
+        IntegrityError: If not. Their content is checked where the holdout is opened, by `State.of`.
     """
     folder, mechanism = configuration.get("folder"), configuration.get("mechanism")
     whole = (
@@ -279,30 +278,6 @@ def usable_columns(columns: Mapping[str, ColumnKind], *, row_id: str | None) -> 
 def recorded_extensions(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the extensions that are recorded in the settings of a holdout."""
     return {name: configuration[name] for name in configuration.keys() - _SETTINGS - _SOMETIMES}
-
-
-def bound_state(state: State, configuration: dict[str, Any]) -> dict[str, Any]:
-    """Return a mechanism's state as plain data, with a digest of the holdout's settings."""
-    return {"configuration": _digest(configuration), "mechanism": state.to_dict()}
-
-
-def state_from(data: dict[str, Any], configuration: dict[str, Any]) -> State:
-    """Return the mechanism's state from what `bound_state` returned.
-
-    Raises:
-        IntegrityError: If the state belongs to another configuration, as after a recorded budget was raised.
-    """
-    if data.get("configuration") != _digest(configuration):
-        raise IntegrityError(
-            "The recorded settings are not those with which the holdout was created. Run "
-            "'everhold ledger verify' and restore a backup."
-        )
-    return State.from_dict(data["mechanism"])
-
-
-def _digest(configuration: dict[str, Any]) -> str:
-    """Return the SHA-256 of a holdout's settings."""
-    return hashlib.sha256(canonical(configuration).encode()).hexdigest()
 
 
 def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | None:

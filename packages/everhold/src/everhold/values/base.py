@@ -7,8 +7,6 @@ description and never depends on sealed rows: an identity that did would answer 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from everhold.errors import QueryRejected
+from everhold.strict_json import digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -255,8 +254,7 @@ class BoundQuery:
     @cached_property
     def query(self) -> str:
         """SHA-256 of the description, in hex: the fingerprint of the query."""
-        text = json.dumps(self.description, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest(self.description)
 
     def from_mean(self, mean: float) -> float:
         """Convert a mean of row values in [0, 1] to the analyst's units."""

@@ -16,15 +16,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import everhold as eh
 from everhold import Holdout
 from everhold.certificate import verify_certificate
-from everhold.certificate.document import digest, signed_message
+from everhold.certificate.document import signed_message
 from everhold.certificate.form import misshapen
 from everhold.errors import BudgetExhausted, EverholdWarning, QueryRejected
 from everhold.ledger import verify
-from everhold.ledger.chain import canonical
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import answering
 from everhold.queries.query import RowwiseQuery
 from everhold.sealing.rows.table import StoredRows
+from everhold.strict_json import canonical, digest
 from everhold_privacy.queries.choice import PrivateChoice, PrivateQuantileQuery
 from everhold_privacy.queries.priced import Price
 

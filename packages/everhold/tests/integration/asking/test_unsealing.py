@@ -31,8 +31,8 @@ from everhold import (
 )
 from everhold.asking.query_executor import QueryExecutor
 from everhold.ledger import verify
-from everhold.ledger.chain import canonical
 from everhold.ledger.store import all_entries
+from everhold.strict_json import canonical
 
 COUNT = 997  # so that no mean is a short number
 OPEN, OFF, SILENT = "delay > 15", "delay > 0", "delay > 5"

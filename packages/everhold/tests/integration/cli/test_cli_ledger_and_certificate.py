@@ -9,9 +9,10 @@ import pytest
 from authority_samples import Authority, answering
 
 from everhold.certificate import Certificate
-from everhold.certificate.document import digest, signed_message
+from everhold.certificate.document import signed_message
 from everhold.holdout import Holdout
 from everhold.sealing.storage import KEY_FILE, StewardKey
+from everhold.strict_json import digest
 
 ASK = ["ask", "s.db", "flights", "--mean"]
 VERIFY = ["ledger", "verify", "s.db", "flights", "--format", "json"]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.ledger.chain import HashedEntry, canonical, entry_hash, holdout_hash, seal_of
+from everhold.ledger.chain import HashedEntry, entry_hash, holdout_hash, seal_of
+from everhold.strict_json import canonical
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

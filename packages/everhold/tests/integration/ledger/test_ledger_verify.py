@@ -9,7 +9,8 @@ from ledger_samples import KEY, ask, new_study
 
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError
 from everhold.ledger import Ledger, LedgerStore, verify
-from everhold.ledger.chain import HashedEntry, canonical, entry_hash, holdout_hash, seal_of
+from everhold.ledger.chain import HashedEntry, entry_hash, holdout_hash, seal_of
+from everhold.strict_json import canonical
 
 TABLES = {
     "holdouts": "id name created configuration",

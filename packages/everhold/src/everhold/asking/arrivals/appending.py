@@ -22,7 +22,6 @@ from everhold.ledger.acts import ARRIVAL, MOST_ARRIVALS, RETIREMENT, Accounts, A
 from everhold.ledger.store import all_entries
 from everhold.mechanisms import State, has_public_levels
 from everhold.mechanisms.suffixes import Suffix, opens, radius_of
-from everhold.queries.query import digest
 from everhold.sealing.arrivals import ArrivedFiles, EarlierFiles, arriving, known_rows, remove_orphans, seal_arrival
 from everhold.sealing.configuration import (
     FAMILIES_GROW,
@@ -36,6 +35,7 @@ from everhold.sealing.intake.checks import warn_of_missing
 from everhold.sealing.resealing import Content, compare
 from everhold.sealing.rows.row_store import latest_until
 from everhold.sealing.sealed_files import rows_file
+from everhold.strict_json import digest
 from everhold.values.missing import REFUSE, MissingRule, missing_rules
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def _tree(growth: Growth, head: Head, arriving_rows: int) -> Suffix | None:
     """
     if not growth.first.record.configuration.get(GROWS) or head.accounts.lost.recoveries:
         return None
-    state = State.from_dict(head.state["mechanism"])
+    state = growth.state(head)
     if not opens(growth.trees[-1], state, rows=growth.rows.ever, arriving=arriving_rows):
         return None
     return Suffix(growth.account.opened + 1, growth.account.arrivals + 1, growth.rows.ever, state)
@@ -339,7 +339,7 @@ def _recorded(
     """
     for _ in range(_TRIES):
         tree = _tree(growth, head, files.rows)
-        if _record(growth, number, files, State.from_dict(head.state["mechanism"]), tree=tree, until=until):
+        if _record(growth, number, files, growth.state(head), tree=tree, until=until):
             return tree
         head = growth.first.ledger.head()
     raise RowsArrived("The rows were not appended, because queries were asked during every attempt. Append them again.")
@@ -364,7 +364,7 @@ def _record(
             raise RowsArrived(_MEANWHILE)
         accounts = Accounts.from_state(transaction.head.state)
         _check_accounts(accounts, growth.first.record.configuration)  # again, after the rows were written
-        if State.from_dict(transaction.head.state["mechanism"]) != state:
+        if growth.state(transaction.head) != state:
             return False
         accounts.of(Arrivals).replay(public, ARRIVAL)
         transaction.record(accounts.into(transaction.head.state), [Outcome.of_act(ARRIVAL)])

@@ -17,12 +17,12 @@ from everhold.ledger.acts import ARRIVAL, Arrivals, arrived
 from everhold.mechanisms import PublicLevels, State, has_public_levels, those_with
 from everhold.mechanisms.suffixes import Suffix, narrowest, tree_of
 from everhold.queries.predictions.arrays import RowSpan
-from everhold.queries.query import digest
 from everhold.sealing.configuration import FAMILIES_GROW, GROWS, LARGEST_GROUP, MISSING
 from everhold.sealing.intake.reading import MOST_ROWS
 from everhold.sealing.rows.row_store import arrival_rows
 from everhold.sealing.rows.table import StoredRows, parted
 from everhold.sealing.sealed_files import sealed_files
+from everhold.strict_json import digest
 from everhold.values.missing import MissingRule, read_rules
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Growth:
             analyst: Name of the analyst who asks; None for the steward.
             head: The ledger's head. If None, it is read.
         """
-        state = self.state() if head is None else State.from_dict(head.state["mechanism"])
+        state = self.state(head)
         trees = [(cast("PublicLevels", e.mechanism), t) for e, t in zip(self.executors, self.trees, strict=True)]
         return _for(self.executors[narrowest(trees, state)], analyst)
 
@@ -233,9 +233,9 @@ class Growth:
         about = (("window_from", first), ("window_to", last))
         return _for(self._executor(tree, first, last, about=about), analyst)
 
-    def state(self) -> State:
-        """Return the mechanism's state from the ledger, which counts the queries of all trees."""
-        return State.from_dict(self.first.ledger.head().state["mechanism"])
+    def state(self, head: Head | None = None) -> State:
+        """Return the mechanism's state at a head of the ledger, by default the newest. It counts all trees' queries."""
+        return State.of((head or self.first.ledger.head()).state, self.first.record.settings)
 
     def _executor(
         self, tree: Suffix, start: int, last: int, *, about: tuple[tuple[str, int], ...] | None = None

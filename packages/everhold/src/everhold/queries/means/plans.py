@@ -36,10 +36,10 @@ from everhold.queries.query import (
     Query,
     QueryPlan,
     RowwiseQuery,
-    digest,
     rows_of,
 )
 from everhold.sealing.rows.evaluated_rows import noting_failing_rows
+from everhold.strict_json import digest
 from everhold.values.base import BoundQuery, Joined, Schema, StoredValues, clips_in_words, noted_clips
 from everhold.values.evaluation import models_in
 from everhold.values.units import UNITS, MeanUnits

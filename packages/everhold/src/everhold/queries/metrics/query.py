@@ -17,7 +17,6 @@ import numpy as np
 
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
-from everhold.extensions import imported
 from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs, likely_pairs, outcome_codes
 from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.sealing.rows.table import StoredRows
 
-_MEANS = "everhold.queries.metrics.row_scores"
 _WEIGHTS = 2**20  # steps of a weight, from 0 to its cap
 _LIKELY_SCORE = 0.75  # of two models, where no public row shows how far they differ
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
@@ -89,8 +87,10 @@ class MetricQuery(Query["Answer"]):
         """The query as a mean of row values if the metric is such a mean, else unchanged."""
         if not self.metric.mean or self.where is not None or self.weight is not None or len(self.models) > 1:
             return self
+        from everhold.queries.metrics import row_scores
+
         (model,) = self.models
-        mean: LabelQuery = imported(f"{_MEANS}:{self.metric.name}")(model.predictions, training=model.training)
+        mean: LabelQuery = getattr(row_scores, self.metric.name)(model.predictions, training=model.training)
         return mean if self.positive is None else replace(mean, positive=self.positive)  # type: ignore[type-var]
 
     def share(self) -> ShareQuery | None:

@@ -22,8 +22,9 @@ from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.combined import difference_of
 from everhold.queries.means.plans import OneMean
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.query import CompileContext, Query, QuerySpec, RowwiseQuery, digest
+from everhold.queries.query import CompileContext, Query, QuerySpec, RowwiseQuery
 from everhold.queries.selection import results
+from everhold.strict_json import digest
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:

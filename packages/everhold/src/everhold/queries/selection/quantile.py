@@ -16,8 +16,9 @@ from everhold.errors import QueryRejected
 from everhold.mechanisms.labels import steps_nats
 from everhold.queries.interval_planner import Prepared
 from everhold.queries.means.mean import MeanQuery, in_one_line, parsed
-from everhold.queries.query import CompileContext, Query, QuerySpec, digest
+from everhold.queries.query import CompileContext, Query, QuerySpec
 from everhold.queries.selection import results
+from everhold.strict_json import digest
 from everhold.values.expressions import ColumnKind
 
 if TYPE_CHECKING:

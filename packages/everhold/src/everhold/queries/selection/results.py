@@ -26,16 +26,8 @@ from everhold.queries.interval_planner import MemberLevels, Prepared
 from everhold.queries.makers import as_rowwise
 from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.metrics.query import MetricQuery
-from everhold.queries.query import (
-    MOST_SHOWN,
-    ExecutionResult,
-    Pricing,
-    Query,
-    QueryPlan,
-    RowwiseQuery,
-    digest,
-    rows_of,
-)
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, QueryPlan, RowwiseQuery, rows_of
+from everhold.strict_json import digest
 from everhold.values.base import BoundQuery, Schema
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from everhold.estimand import about_of, marked
 from everhold.guarantees.intervals.means import OfMeans
 from everhold.ledger import Entry, EntryDraft, Outcome
 from everhold.mechanisms.labels import Around, in_millionths, set_nats
-from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, digest, rows_of
+from everhold.queries.query import MOST_SHOWN, ExecutionResult, Query, QueryPlan, QuerySpec, rows_of
 from everhold.queries.selection import results
+from everhold.strict_json import digest
 from everhold.values.units import UNITS, MeanUnits
 
 if TYPE_CHECKING:

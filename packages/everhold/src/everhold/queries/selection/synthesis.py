@@ -23,8 +23,9 @@ from everhold.estimand import check_label_is_read
 from everhold.guarantees.description_length import largest_upper
 from everhold.guarantees.intervals.betting import GroupBetting
 from everhold.mechanisms.labels import RATIO, Around
-from everhold.queries.query import CompileContext, Query, QuerySpec, digest
+from everhold.queries.query import CompileContext, Query, QuerySpec
 from everhold.queries.selection.results import OneEntry, Paid, Released, SealedValues, checks_guesses, ends_of
+from everhold.strict_json import digest
 from everhold.values.expressions import ColumnKind
 from everhold.values.universe import BinnedColumn, ListedColumn, QueryMatrix, Universe, WeightedCells, universe_from
 
