@@ -1814,7 +1814,7 @@ MUTATIONS = [
         "seals",
         "an envelope belongs to its query",
         "everhold/ledger/ledger.py",
-        'f"{holdout}\\n{query}".encode()',
+        'f"{self.holdout}\\n{query}".encode()',
         'b""',
         ("everhold/integration/ledger/test_sealed_values.py",),
     ),

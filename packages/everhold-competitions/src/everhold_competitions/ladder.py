@@ -241,7 +241,7 @@ class Ladder(Mechanism):
         """Least difference by which a submission must improve the best score so far."""
         return 0.5 * self.margin / self.grid
 
-    @property
+    @cached_property
     def bets(self) -> bool:
         """Whether every query has its own interval procedure, as it has if each team has a ladder of its own."""
         return self.teams > 1

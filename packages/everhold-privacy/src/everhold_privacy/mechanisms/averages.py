@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -160,7 +161,7 @@ class SampleSplitting(BareAverage):
                 "own. Plan for fewer queries or choose another mechanism."
             )
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Number of parts into which the sealed rows are divided: one for each planned query."""
         return self.queries

@@ -215,10 +215,7 @@ class QueryExecutor:
         )
         before = AskedBefore(
             lambda query: self.ledger.find(query) is not None, self.ledger.remembers,
-            lambda: [
-                (entry.description, {**entry.answer, "sequence": entry.sequence})
-                for entry in self.ledger.charged(_SURPRISES)
-            ],
+            partial(self.ledger.charged, _SURPRISES),
         )  # fmt: skip
         compiler = QueryCompiler(
             self.schema, self.mechanism, self.training, before, families=families, sealed=self.sealed,

@@ -471,6 +471,10 @@ class Envelopes:
     def _cipher(self) -> AESGCM:
         return AESGCM(hmac.digest(self.key, _LABEL, "sha256"))
 
+    def _bound_to(self, query: str) -> bytes:
+        """Return the associated data that binds an envelope to the holdout and its query."""
+        return f"{self.holdout}\n{query}".encode()
+
     def sealed(self, numbers: Numbers, query: str) -> str:
         """Encrypt the numbers of a query into an envelope: nonce, ciphertext and tag in base 64, always equally long.
 
@@ -479,7 +483,7 @@ class Envelopes:
             query: Fingerprint of the query, to which the envelope is bound.
         """
         nonce = os.urandom(_NONCE)
-        inside = self._cipher.encrypt(nonce, _PLAIN.pack(*numbers), f"{self.holdout}\n{query}".encode())
+        inside = self._cipher.encrypt(nonce, _PLAIN.pack(*numbers), self._bound_to(query))
         return base64.b64encode(nonce + inside).decode()
 
     def opened(self, envelope: object, query: str) -> Numbers:
@@ -490,8 +494,8 @@ class Envelopes:
         """
         try:
             content = base64.b64decode(str(envelope), validate=True)
-            bound = f"{self.holdout}\n{query}".encode()
-            mean, low, high = _PLAIN.unpack(self._cipher.decrypt(content[:_NONCE], content[_NONCE:], bound))
+            plain = self._cipher.decrypt(content[:_NONCE], content[_NONCE:], self._bound_to(query))
+            mean, low, high = _PLAIN.unpack(plain)
         except (binascii.Error, InvalidTag, ValueError, struct.error):
             raise IntegrityError(
                 "The sealed numbers of an answer cannot be decrypted: they were altered, or belong to another query or "

@@ -166,12 +166,12 @@ class Mechanism(ABC):
         """Return the mechanism with more of the failure probability for the first queries. Here it is unchanged."""
         return self
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Number of disjoint parts of the sealed rows, each of which answers one query; 1 if all rows answer all."""
         return 1
 
-    @property
+    @cached_property
     def bets(self) -> bool:
         """Whether intervals use the spread of values on the training rows (S8), and not the widest possible spread."""
         return self.traits.unsealable

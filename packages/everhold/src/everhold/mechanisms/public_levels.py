@@ -76,7 +76,7 @@ class PublicLevels(ChecksGuesses):
     endless: bool = False
     text_bits: int = 0
 
-    @property
+    @cached_property
     def bets(self) -> bool:
         """Whether intervals use the sealed spread. Not with a slack, which promises widths beforehand."""
         return not self.slack

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
+    from everhold.ledger import Entry
     from everhold.sealing.rows.table import StoredRows
 
 _OF_MODELS = ("kind", "loss", "low", "high", "label")  # what scores have to share to be off in the same way
@@ -348,8 +349,10 @@ class IntervalPlanner:
         models = models_in(bound.description) if reads_models else ()
         if not models or (procedure := self.mechanism.failing_rows_procedure) is None:
             return None
-        told = (answer[FAILING][0] for description, answer in surprises()
-                if FAILING in answer and models_in(description) == models)  # fmt: skip
+        told = (
+            entry.answer[FAILING][0] for entry in surprises()
+            if FAILING in entry.answer and models_in(entry.description) == models
+        )  # fmt: skip
         return FailingShare(next(told, 0.0), procedure)
 
     def _member(self, bound: BoundQuery, procedure: Procedure | None, estimate: int, nats: float) -> Prepared:
@@ -507,14 +510,14 @@ def learned(
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.
         bound: The query, bound to the rows, whose training estimate is corrected.
-        surprises: Reads the latest surprises, newest first: public descriptions and answers.
+        surprises: Reads the entries of the latest surprises, newest first.
         steps: Grid units of a sum that make a mean of 1.
     """
     if bound.description.get("kind") not in _SCORES:
         return estimate
     found = _latest(bound, surprises)
-    offs: list[float] = [answer["value"] - answer["estimate"] for answer in found]
-    failed = any(answer.get("guess", answer["estimate"]) != answer["estimate"] for answer in found)
+    offs: list[float] = [entry.answer["value"] - entry.answer["estimate"] for entry in found]
+    failed = any(entry.answer.get("guess", entry.answer["estimate"]) != entry.answer["estimate"] for entry in found)
     if failed or len(offs) < _FEWEST or min(offs) <= 0.0 <= max(offs):
         return estimate
     shift = sum(offs) / (len(offs) + _PRIOR)
@@ -529,7 +532,7 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
 
     Args:
         bound: The query, bound to the rows, for which guesses are judged.
-        surprises: Reads the latest surprises, newest first: public descriptions and answers with their numbers.
+        surprises: Reads the entries of the latest surprises, newest first.
         rows: Effective number of sealed rows.
         training: Effective number of training rows.
         reach: Distance from an honest guess within which a sealed mean is expected now.
@@ -537,20 +540,20 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
     if bound.description.get("kind") not in _SCORES or reach <= 0.0:
         return training
     found = _latest(bound, surprises)
-    numbers = [answer["sequence"] for answer in found if "sequence" in answer]
-    if len(numbers) < _REMEMBERED or numbers[0] - numbers[-1] > _FREQUENT:
+    if len(found) < _REMEMBERED or found[0].sequence - found[-1].sequence > _FREQUENT:
         return training
-    missed: list[float] = sorted(abs(answer["value"] - answer.get("guess", answer["estimate"])) for answer in found)
+    told = [entry.answer for entry in found]
+    missed: list[float] = sorted(abs(answer["value"] - answer.get("guess", answer["estimate"])) for answer in told)
     wider = min(max(missed[len(missed) // 2] / reach, 1.0), _FURTHEST)
     return 1.0 / ((1.0 / rows + 1.0 / training) * wider * wider - 1.0 / rows)
 
 
-def _latest(bound: BoundQuery, surprises: Surprises) -> list[Mapping[str, Any]]:
-    """Return the answers to the last few surprises of the same kind, newest first."""
+def _latest(bound: BoundQuery, surprises: Surprises) -> list[Entry]:
+    """Return the entries of the last few surprises of the same kind, newest first."""
     kind = _kind(bound.description)
     return [
-        answer for description, answer in surprises()
-        if _kind(description) == kind and answer.get("estimate") is not None and answer.get("value") is not None
+        entry for entry in surprises()
+        if _kind(entry.description) == kind and None not in map(entry.answer.get, ("estimate", "value"))
     ][:_REMEMBERED]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ no procedure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
@@ -40,12 +40,13 @@ from everhold.values.missing import tested
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from everhold.ledger import Entry
     from everhold.mechanisms import Mechanism, Quote, State
     from everhold.sealing.rows.table import StoredRows
 
 
-Surprises: TypeAlias = "Callable[[], Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]]"
-"""Function that returns the latest surprises, newest first, as descriptions and answers."""
+Surprises: TypeAlias = "Callable[[], Sequence[Entry]]"
+"""Function that returns the ledger's entries of the latest surprises, newest first."""
 
 
 def never_answered(query: str) -> bool:
@@ -61,7 +62,7 @@ class AskedBefore:
         answered: Function from a query's fingerprint to whether the ledger has an answer to it.
         remembered: Function from a query's fingerprint to whether this process has already seen an answer to it. The
             ledger is not read.
-        surprises: Reads the latest surprises, newest first: descriptions and answers.
+        surprises: Reads the entries of the latest surprises, newest first.
     """
 
     answered: Callable[[str], bool] = never_answered

@@ -7,6 +7,7 @@ import pytest
 from holdout_samples import create, guess_and_check
 
 import everhold as eh
+from everhold.ledger import Entry
 from everhold.mechanisms import GuessAndCheck
 from everhold.queries.interval_planner import learned, worth_of_guesses
 from everhold.values.base import BoundQuery
@@ -19,8 +20,9 @@ def bound(**description):
     return BoundQuery(description=description, shown="a query")
 
 
-def surprise(value, estimate, **description):
-    return description, {"value": value, "estimate": estimate}
+def surprise(value, estimate, *, sequence=1, **description):
+    answer = {"value": value, "estimate": estimate}
+    return Entry(sequence, "", description, answer, 1, "", "", "", "", "")
 
 
 def test_two_surprises_that_agree_move_the_next_guess():
@@ -28,7 +30,7 @@ def test_two_surprises_that_agree_move_the_next_guess():
     assert learned(600, bound(**ACCURACY), lambda: [one, other], STEPS) == 700
     assert learned(600, bound(**ACCURACY), lambda: [one], STEPS) == 600
     assert learned(600, bound(**ACCURACY), lambda: [one, surprise(0.6, 0.7, **ACCURACY)], STEPS) == 600
-    one[1]["guess"] = 0.65  # it had been corrected, and was a surprise all the same
+    one.answer["guess"] = 0.65  # it had been corrected, and was a surprise all the same
     assert learned(600, bound(**ACCURACY), lambda: [one, other], STEPS) == 600
 
 
@@ -48,10 +50,7 @@ def test_losses_of_another_range_say_nothing():
 
 def test_frequent_surprises_make_guesses_worth_fewer_rows():
     def worth(*sequences, missed=0.04):
-        told = [surprise(0.7 + missed, 0.7, **ACCURACY) for _ in sequences]
-        told = [
-            (about, {**answer, "sequence": number}) for (about, answer), number in zip(told, sequences, strict=True)
-        ]
+        told = [surprise(0.7 + missed, 0.7, sequence=number, **ACCURACY) for number in sequences]
         return worth_of_guesses(bound(**ACCURACY), lambda: told, rows=1_000.0, training=1_000.0, reach=0.02)
 
     assert worth(90, 80, 70, 60, 50) == pytest.approx(1.0 / (0.002 * 4.0 - 0.001))  # a reach of .04
