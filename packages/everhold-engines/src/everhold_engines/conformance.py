@@ -77,7 +77,8 @@ s in ('UA', 'é', 'it''s')|s not in ('UA', 'a\\', '%')|lower(s) = 'ua'|upper(s) 
 s like 'U%'|s like '%A'|s like '_A'|s like '%a%'|s like '_'|s like '__'|s like ''|s like '%'|s like 'a\\'|s like '%\\%'
 s not like 'U%'|s like 'U%A'|s like 'B_A'|s like '_%_'|s like '%''%'|s like 'a"_'|s like 'é%'|s like 'a%"%b'
 t < date '1970-01-01'|t = timestamp '2024-02-29 23:59:59.999999'|t in (date '1970-01-01', date '0001-01-01')|t = z|t > d
-t is null|z <= date '1582-10-10'|year(t) = 2024 and month(t) = 2|isodow(t) = 7|hour(z) = 23|d = date '2024-02-29'|d < t
+t is null|z <= date '1582-10-10'|z = timestamp '1969-12-31 23:59:59.999999'|year(t) = 2024 and month(t) = 2|isodow(t) = 7|hour(z) = 23
+d = date '2024-02-29'|d < t
 case when x > 0 then b when y > 0 then c end|case when b then s else u end = 'UA'|case when x > 0 then t else z end > d
 least(x, y) is null|greatest(x, n) = x|x / y is null|x - y = 0|x * y > 0|x + y is null|(x / 0) is null|ln(x) is null
 x * x = 0|x / n = 0|x * 1e-300 = 0|x / 1e300 = 0|abs(x * y) > 1e308|x + x > 1e308|x - y < -1e308|1e-200 * 1e-200 * x = 0

@@ -25,6 +25,7 @@ from types import MappingProxyType
 import sqlglot
 
 from everhold.errors import HoldoutRejected
+from everhold.sealing.intake.duckdb_files import SECONDS
 
 _TYPES = MappingProxyType({
     "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
@@ -187,6 +188,7 @@ class Dialect:
 DUCKDB = Dialect(
     "duckdb",
     _words(
+        time=SECONDS,
         finite="'{0}'::DOUBLE",
         infinite="'inf'::DOUBLE",
         any_text="'{0}'",

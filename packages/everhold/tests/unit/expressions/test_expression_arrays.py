@@ -5,7 +5,7 @@ import inspect
 import random
 import re
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import duckdb
@@ -163,6 +163,20 @@ def test_times_and_texts_of_every_type_are_read(tmp_path):
     texts = [f"{name} = date '2024-02-29'" for name in types] + [f"year({name}) = 1969" for name in types]
     found = grids_of(table, tmp_path, [RowValue(parse(text, kinds)) for text in (*texts, "word = 'é'")], 1)
     assert found == [[1, 0, 0]] * 6 + [[0, 1, 0]] * 6 + [[1, 0, 1]]
+
+
+def test_times_with_a_zone_are_the_nearest_doubles_to_the_microsecond(tmp_path):
+    epoch, rng = datetime(1970, 1, 1), np.random.default_rng(0)
+    moments = [epoch + timedelta(microseconds=int(one)) for one in rng.integers(-4e15, 4e15, 200)]
+    table = pa.table(
+        {"plain": pa.array(moments, pa.timestamp("us")), "zone": pa.array(moments, pa.timestamp("us", "UTC"))}
+    )
+    kinds = dict.fromkeys(table.column_names, ColumnKind.TIME)
+    values = [RowValue(parse(f"zone = timestamp '{moment}'", kinds)) for moment in moments]
+    assert grids_of(table, tmp_path, [RowValue(parse("zone = plain", kinds)), *values], 1) == [
+        [1] * 200,
+        *np.eye(200, dtype=int).tolist(),
+    ]
 
 
 def test_infinite_times_are_missing(tmp_path):

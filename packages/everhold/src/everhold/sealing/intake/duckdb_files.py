@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 POSITION = "file_row_number"
 """Column with the position of a row in its file, from 0; of a table elsewhere where its rows are numbered."""
 
+SECONDS = (  # of a time with a zone, `epoch` is not the nearest double
+    "CASE typeof({0}) WHEN 'TIMESTAMP WITH TIME ZONE' THEN epoch_us({0}) / 1e6 ELSE epoch({0}) END"
+)
+"""SQL for a date or time as seconds since 1970 in UTC, rounded once from whole microseconds. Null if infinite."""
+
 _MEGABYTES, _MEGABYTES_OF_A_COLUMN = 512, 8  # a group of rows that is being written takes one of each column and thread
 _LIMITED_COLUMNS = 256
 
