@@ -25,10 +25,10 @@ from types import MappingProxyType
 import sqlglot
 
 from everhold.errors import HoldoutRejected
-from everhold.sealing.intake.duckdb_files import SECONDS
+from everhold.sealing.intake.duckdb_files import DOUBLE, SECONDS
 
 _TYPES = MappingProxyType({
-    "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(15, 2)", "text": "VARCHAR",
+    "double": "DOUBLE PRECISION", "bigint": "BIGINT", "decimal": "DECIMAL(38, 6)", "text": "VARCHAR",
     "boolean": "BOOLEAN", "timestamp": "TIMESTAMP", "date": "DATE", "instant": "TIMESTAMP WITH TIME ZONE",
 })  # fmt: skip
 _SOURCE = "source_of_the_rows"
@@ -188,6 +188,7 @@ class Dialect:
 DUCKDB = Dialect(
     "duckdb",
     _words(
+        number=DOUBLE,
         time=SECONDS,
         finite="'{0}'::DOUBLE",
         infinite="'inf'::DOUBLE",
@@ -260,7 +261,8 @@ SPARK = Dialect(
 CLICKHOUSE = Dialect(
     "clickhouse",
     _words(
-        number="toFloat64({0})",
+        # the type is known when the statement is read, and one branch is left; casts of wide types round twice
+        number="if(match(toTypeName({0}), 'Decimal|128|256'), toFloat64(toString({0})), toFloat64({0}))",
         text="toString({0})",
         time="(toFloat64(toUnixTimestamp64Micro(toDateTime64({0}, 6, 'UTC'))) / 1000000.0)",
         shown="toString({0})",
@@ -295,7 +297,7 @@ CLICKHOUSE = Dialect(
         {
             "double": "Nullable(Float64)",
             "bigint": "Nullable(Int64)",
-            "decimal": "Nullable(Decimal(15, 2))",
+            "decimal": "Nullable(Decimal(38, 6))",
             "text": "Nullable(String)",
             "boolean": "Nullable(Bool)",
             "timestamp": "Nullable(DateTime64(6, 'UTC'))",

@@ -125,11 +125,13 @@ def as_array(cells, kind, words):
 def test_numbers_of_every_type_are_the_nearest_doubles(tmp_path):
     numbers = [2**53 + 1, -(2**62) - 1, None, 3, 2**63 - 1]
     decimals = [None, *(Decimal(number) / 100 for number in (-(10**14) - 1, 7, 10**15 - 1, 0))]
+    wholes = [32892730797436529165, -173493174704611983713909340670662833, 7, 0]
     table = pa.table(
         {
             "i": pa.array(numbers, pa.int64()),
             "d": pa.array(decimals),
             "wide": pa.array(decimals, pa.decimal128(38, 20)),
+            "whole": pa.array([None, *map(Decimal, wholes)], pa.decimal128(38, 0)),
             "f": pa.array([0.1, 1 / 3, None, float("nan"), float("-inf")], pa.float32()),
             "u": pa.array([2**64 - 1, 2**53 + 1, None, 2**63 + 1025, 0], pa.uint64()),
             "s": pa.array([1, -1, None, 127, -128], pa.int8()),

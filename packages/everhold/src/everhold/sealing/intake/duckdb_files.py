@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 POSITION = "file_row_number"
 """Column with the position of a row in its file, from 0; of a table elsewhere where its rows are numbered."""
 
+DOUBLE = "CASE WHEN typeof({0}) LIKE 'DECIMAL(%,0)' THEN {0}::VARCHAR::DOUBLE ELSE {0}::DOUBLE END"
+"""SQL for a number as the nearest double: DuckDB rounds a whole number beyond 2^64 twice when it casts it."""
+
 SECONDS = (  # of a time with a zone, `epoch` is not the nearest double
     "CASE typeof({0}) WHEN 'TIMESTAMP WITH TIME ZONE' THEN epoch_us({0}) / 1e6 ELSE epoch({0}) END"
 )

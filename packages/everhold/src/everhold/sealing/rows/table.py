@@ -22,7 +22,7 @@ from everhold.dependence.blocks import bits_of_block, block_of_rows, sizes_of_bl
 from everhold.guarantees.intervals.base import Cells, Needs
 from everhold.progress import progress
 from everhold.sealing.intake.checks import lacking_columns
-from everhold.sealing.intake.duckdb_files import POSITION, SECONDS
+from everhold.sealing.intake.duckdb_files import DOUBLE, POSITION, SECONDS
 from everhold.sealing.rows.embedded import Embedded, engine_errors_hidden
 from everhold.sealing.rows.evaluated_rows import EvaluatedRows, RowStore, grids_of, is_known
 from everhold.sealing.rows.sums import cells_of, exact_sums, parts_of_ratio
@@ -493,7 +493,7 @@ MOST_WORDS = 2**20
 _SPAN = 2**20  # rows that are read at once
 
 _READ = {
-    ColumnKind.NUMBER: "coalesce({0}::DOUBLE, 'nan'::DOUBLE)",
+    ColumnKind.NUMBER: f"coalesce({DOUBLE}, 'nan'::DOUBLE)",
     ColumnKind.TIME: f"coalesce({SECONDS}, 'nan'::DOUBLE)",
     ColumnKind.BOOLEAN: "coalesce({0}::TINYINT, 2::TINYINT)",
     ColumnKind.STRING: "{0}::VARCHAR",
