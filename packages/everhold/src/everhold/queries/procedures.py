@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
@@ -303,6 +303,21 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
     yield BoundQuery({}, "", row_value=RowValue(test), yes_no=True)
 
 
+def _without_condition(part: BoundQuery, condition: BoundQuery) -> BoundQuery:
+    """Return the numerator of a ratio without the condition of the rows that count, which is known in each of them."""
+    if not isinstance(part.row_value, RowValue) or not isinstance(condition.row_value, RowValue):
+        return part
+    known = _joined_by_and(condition.row_value.expression.root)
+    left = [node for node in _joined_by_and(part.row_value.expression.root) if node not in known]
+    root = Node.of(Operation.AND, *left) if left else Node.literal(True)
+    return replace(part, row_value=RowValue(Expression(root))) if part.yes_no else part
+
+
+def _joined_by_and(node: Node) -> Sequence[Node]:
+    """Return the conditions that a node joins by "and", or the node alone."""
+    return node.operands if node.operation is Operation.AND else (node,)
+
+
 def _says_what_counts(name: str) -> str:
     """Return advice for a query that has no value in rows without a value in one column."""
     column = quoted(name)
@@ -411,6 +426,7 @@ class TrainingEvaluator:
                 self._check_rules(second, within)
             else:
                 within |= _tested(second)
+                first = _without_condition(first, second)
             self._check_rules(first, within)
         elif isinstance(bound.row_value, RowValue) and "rule" not in bound.description:
             expression = bound.row_value.expression

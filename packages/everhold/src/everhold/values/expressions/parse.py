@@ -32,6 +32,7 @@ _DATE_ALONE = len("2024-01-31")
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_LOGARITHMS = 16  # each of them is a hundred steps
 _LONGEST_PATTERN = 200
+_NOT_EXACT = 2.0**53  # from here on doubles do not tell whole numbers apart
 _NULL = Node(Operation.NULL, ColumnKind.OTHER)  # until the other results of its case say what it would be
 
 Nodes: TypeAlias = Sequence[Node]
@@ -213,9 +214,21 @@ def _column(_: Nodes, item: exp.Expr, columns: Columns) -> Node:
 
 
 def _literal(_: Nodes, item: exp.Expr, *__: object) -> Node:
-    value = item.this if item.is_string else float(item.this)
+    if item.is_string:
+        return Node.literal(item.this)
+    value, inner = float(item.this), item
     if value == math.inf:
         raise rejected(f"the number {shown_text(item.this)} is too large", "stay below 1.8e308")
+    while isinstance(inner.parent, exp.Neg | exp.Paren):
+        inner = inner.parent
+    equated = isinstance(inner.parent, exp.EQ | exp.NEQ | exp.In) or (
+        isinstance(inner.parent, exp.If) and inner.arg_key == "this"
+    )
+    if equated and value >= _NOT_EXACT and item.this.isdigit():
+        raise rejected(
+            f"the number {shown_text(item.this)} is beyond 2^53, where numbers equal their neighbours",
+            f"seal long ids as texts, or write {value!r} if it is no id",
+        )
     return Node.literal(value)
 
 
