@@ -25,7 +25,7 @@ from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.queries.interval_planner import JudgedMean, RecordedPool
 from everhold.queries.means.assisted import check_units, content_of, key_of_judge, read_pool
 from everhold.queries.means.mean import MeanQuery, parsed
-from everhold.sealing.intake.checks import same_id
+from everhold.sealing.intake.checks import is_missing, same_id
 from everhold.sealing.intake.duckdb_files import limit_memory, spilling_into, view_files
 from everhold.sealing.intake.reading import RowSource, reading_errors_hidden
 from everhold.sealing.resealing import KnownRows, as_value
@@ -356,7 +356,8 @@ def _known_by(
     if named is not None and named in kinds:
         return {named: schema.columns[named]}
     shared = {name: kind for name, kind in schema.asked.items() if kinds.get(name) is kind}
-    filled = ", ".join(f"count({as_value(name, kind)}) = count(*)" for name, kind in shared.items()) or "NULL"
+    lacking = [f"count(*) FILTER ({is_missing(name, shared)} OR {quoted(name)}::VARCHAR = '') = 0" for name in shared]
+    filled = ", ".join(lacking) or "NULL"
     found = connection.execute(f"SELECT {filled} FROM pool").fetchall()[0]
     return {name: kind for (name, kind), full in zip(shared.items(), found, strict=False) if full}
 

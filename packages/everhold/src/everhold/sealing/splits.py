@@ -212,7 +212,8 @@ def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tup
     places = {name for name, kind in types.items() if _PLACES.match(kind)}
     numbers = {name for name in places if not _TIMES.match(types[name])}
     texts = {name for name, kind in types.items() if kind == "VARCHAR"}
-    for rows in (f"(SELECT * FROM training LIMIT {_FIRST_LOOK})", "training"):  # few columns are left for all rows
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE first_look AS SELECT * FROM training LIMIT {_FIRST_LOOK}")
+    for rows in ("first_look", "training"):  # few columns are left for all rows
         true, names = set[tuple[str, str]](), sorted(places | numbers | texts)
         for start in range(0, len(names), _AT_ONCE):
             columns, tests = [], {}

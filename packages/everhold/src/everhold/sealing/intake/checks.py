@@ -59,7 +59,7 @@ class Side(Protocol):
         """Return the different values of a column in order, as texts or doubles."""
 
 
-_AT_ONCE = 64  # columns
+_AT_ONCE = 256  # columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,8 @@ class FileStructure:
         )
         if self._fetch(shared):
             return False
-        return all(self._fetch(f"SELECT 1 FROM {what} WHERE {known} LIMIT 1") for what in self._sets)
+        there = [f"EXISTS (SELECT 1 FROM {what} WHERE {known})" for what in self._sets]
+        return all(self._fetch(f"SELECT {', '.join(there)}")[0])
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
         """Return the columns whose groups are each entirely sealed or entirely training, fewest groups first.
@@ -189,8 +190,10 @@ class FileStructure:
             f"SELECT count(*), sum(k * ln({most!r}) + ln(1 + pow({least!r}, k))) "
             f"FROM (SELECT count(*) AS k FROM training WHERE {known} GROUP BY {name})"
         )[0]
+        if chance >= _LEFT_WHOLE:
+            return 0
         others = self._count(f"SELECT count(*) FROM (SELECT DISTINCT {name} FROM holdout WHERE {known} LIMIT 2)")
-        return int(groups) if groups + others > 2 and chance < _LEFT_WHOLE else 0
+        return int(groups) if groups + others > 2 else 0
 
     def _is_clock(self, column: str) -> bool:
         """Return whether a column is a time or row number in which sealed and training rows do not overlap."""
