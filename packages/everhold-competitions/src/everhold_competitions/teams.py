@@ -201,7 +201,7 @@ class Submissions(LedgerExtension):
         """Apply a ledger entry of the competition that is not an answer, such as a submission or a deadline.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If everhold never writes such an entry.
         """
         if source == CLOSING:
             if self.closed:

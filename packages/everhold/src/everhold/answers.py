@@ -40,11 +40,11 @@ _STABLE = frozenset({*ESTIMATE, "source", "charged", "remaining", "query"})
 
 
 def with_shares(column: str, *, by_row: bool = False) -> str:
-    """Return the words for the population of an answer where the table was split by the values of a column.
+    """Return words for the population of an answer if the table was split by the values of a column.
 
     Args:
         column: Name of the column.
-        by_row: Whether it is about predictions by position, and the column is the label that they are held against.
+        by_row: Whether the answer is about predictions by position, so that the column is the label.
     """
     return f"{_WITH_SHARES}{column!r} in the shares of the sealed rows{_BY_ROW if by_row else ''}"
 
@@ -53,7 +53,7 @@ def estimand_in_words(about: str | None) -> str:
     """Describe in words which true value an answer is about, with its assumptions.
 
     Args:
-        about: `FRESH_LABELS`, `PUBLIC_FEATURES`, what `with_shares` gives, or None for the population.
+        about: `FRESH_LABELS`, `PUBLIC_FEATURES`, a result of `with_shares`, or None for the population.
     """
     unseen = "Nobody who asks may have seen the sealed rows, features or labels, other than through everhold."
     if about is None:
@@ -85,9 +85,9 @@ class FailingRows(Display):
     """Share of rows on which a model, or one of two, fails to give an answer. Such a row counts as the worst (S16).
 
     Attributes:
-        tried: What the training rows say about this share, in words.
-        value: The share; 0 where the sealed rows confirm that the model fails on few, as on no training row. None where
-            no share is told with the answer, here and in the ends.
+        tried: Words for the share among the training rows.
+        value: The share. It is 0 if the model fails on no training row and the sealed rows confirm that it fails on few
+            rows. None if no share is told with the answer; then `low` and `high` are None too.
         low: Lower end of the interval for the population's share, which holds together with all others.
         high: Upper end of that interval.
     """
@@ -414,13 +414,13 @@ class QuotedPrice(Display):
         charged_if_confirmed: What is charged if the guess is confirmed.
         charged_at_most: Largest possible charge.
         refused: Whether the query would be refused.
-        answered_before: Whether it is stored already, and free.
+        answered_before: Whether the query was answered before, so that its stored answer is free.
         remaining: What is left of the budget, by name.
         radius_unsealed: Half-width to be expected when the study is unsealed; None where that is not known or allowed.
-        bits: Length of the description of a member of a declared family, with its share of the probability of failure;
+        bits: For a query of a declared family: bits of its level, log2(1 / its share of the probability of failure).
             None for other queries.
-        widens: About how many times wider the intervals of later queries will be because of it; 1 where it costs them
-            nothing, or costs a surprise instead.
+        widens: About how many times wider the intervals of later queries will be because of this query. 1 if they do
+            not become wider, or if the query costs a surprise instead.
     """
 
     query: str | None
@@ -475,14 +475,13 @@ class Transcript(Listing):
         rows: One dict for each query: sequence, asked_at, query, asked, value, low, high, source, charged. If the
             mechanism checks guesses, there are ``estimate``, the plain training estimate, and ``guess``, the guess that
             was checked: the estimate after corrections, or the analyst's own. All numbers are those that `ask`
-            returned, in the query's own units; numbers from versions that kept no units are means over [0, 1]. The
-            value of a choice or a quantile is the number of the candidate or bin, from 0, with ``within``: the regret,
-            or the error of the level; ``low`` and ``high`` are the ends of the bin. The values of a gradient are lists,
-            with ``within``: the Euclidean half-width. If any query was asked on behalf of an analyst, every dict has
-            ``analyst``: the name, or None for the steward. If any answer was about something else than the population,
-            every dict has ``about``: what the answer was about, or None for the population. Once the study is unsealed,
-            there are ``sealed``, ``sealed_low`` and ``sealed_high``, in the units of the values; None where they were
-            not kept.
+            returned, in the query's own units. The value of a choice or a quantile is the number of the candidate or
+            bin, from 0, with ``within``: the regret, or the error of the level; ``low`` and ``high`` are the ends of
+            the bin. The values of a gradient are lists, with ``within``: the Euclidean half-width. If any query was
+            asked on behalf of an analyst, every dict has ``analyst``: the name, or None for the steward. If any answer
+            was about something else than the population, every dict has ``about``: what the answer was about, or None
+            for the population. Once the study is unsealed, there are ``sealed``, ``sealed_low`` and ``sealed_high``, in
+            the units of the values; None for answers without sealed numbers.
     """
 
     rows_called: ClassVar[str] = "entries"
@@ -499,11 +498,11 @@ class Unsealed(Listing):
     """All sealed numbers of a study that is over. Every interval holds, together with all others.
 
     Attributes:
-        rows: One dict for each answer of which they were kept: sequence, query, asked, sealed, sealed_low,
-            sealed_high; and analyst, about and rows as in a `Transcript`. In the units of the transcript. Numbers are
-            infinite where an `Answer` has them so; then `to_rows` has None.
-        not_kept: Answers of the ledger without such numbers: of an earlier version of everhold.
-        lost: Answers that the ledger lost: their numbers are lost with them.
+        rows: One dict for each answer that has sealed numbers: sequence, query, asked, sealed, sealed_low, sealed_high;
+            and analyst, about and rows as in a `Transcript`. Numbers are in the units of the transcript. They are
+            infinite if those of the `Answer` are; then `to_rows` has None.
+        not_kept: Number of answers in the ledger that have no sealed numbers, such as choices.
+        lost: Number of answers that the ledger lost, with their sealed numbers.
         unsealed_at: Time of the unsealing in UTC, in ISO 8601.
         confidence: Probability with which all intervals of this holdout hold together.
         statement: Number of the statement in the theory pages that proves the intervals.

@@ -102,10 +102,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
 
 
 def check_time(name: str, given: object) -> None:
-    """Check that an argument is a date, or a date with hours and minutes, as text.
+    """Check that an argument is a text with a date, or with a date, hours and minutes.
 
     Raises:
-        ValueError: If it is not.
+        ValueError: If the argument is another text or no text.
     """
     try:
         if isinstance(given, str) and _TIME.fullmatch(given):

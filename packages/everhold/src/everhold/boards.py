@@ -1,7 +1,7 @@
 """Boards of open results: models by items, with the order that the items prove of the models.
 
-Nothing is sealed here, and nothing is asked. Items are taken for independent draws from a population of items that were
-chosen before anybody looked at the results. What is proved is about that population, all at once.
+Nothing is sealed here, and nothing is asked. The items are assumed to be independent draws from a population, chosen
+before anybody looked at the results. All that is proved is about that population, and holds at once.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OpenBoard(Listing):
 
     @property
     def first(self) -> str | None:
-        """The model that is proved better than every other one, or None if no model is."""
+        """The model that is proved better than every other model, or None if there is no such model."""
         return next((row.model for row in self.rows if row.worst_rank == 1), None)
 
     @property
@@ -139,7 +139,7 @@ class OpenBoard(Listing):
         """Write the page or the picture to a file whose name ends in ``.html`` or ``.svg``.
 
         Raises:
-            ValueError: If its name ends otherwise.
+            ValueError: If the name has another ending.
         """
         path = Path(path)
         made = {".html": self.to_html, ".svg": self.to_svg}.get(path.suffix.lower())
@@ -263,7 +263,7 @@ def _read(results: RowSource, long: Sequence[str | None]) -> tuple[list[str], ND
 def _ends(values: NDArray[np.float64], level: float, *, binary: bool) -> tuple[float, float]:
     """Return the interval of one mean in [0, 1].
 
-    `binary` says whether all values are 0 or 1.
+    `binary` is true if all values are 0 or 1.
     """
     nats = -math.log(level)
     if binary:
@@ -276,7 +276,7 @@ def _ends(values: NDArray[np.float64], level: float, *, binary: bool) -> tuple[f
 def _proved(values: NDArray[np.float64], beta: float, *, binary: bool) -> NDArray[np.bool_]:
     """Return which model is proved better than which, shape (models, models), by Holm's method over all pairs.
 
-    `binary` says whether all values are 0 or 1.
+    `binary` is true if all values are 0 or 1.
     """
     models = values.shape[1]
     chances: dict[tuple[int, int], float] = {}

@@ -1,7 +1,7 @@
-"""One way to look at every result: as a dict, a data frame, an Arrow table, HTML or text.
+"""How every result is shown: as a dict, a data frame, an Arrow table, HTML or text.
 
-HTML is for notebooks: plain elements without script, colours or anything from elsewhere, so that it looks like the page
-around it, light or dark. Every text is escaped, names of columns included.
+HTML is for notebooks: plain elements without scripts, colours or external files, so that it looks like the page around
+it, light or dark. Every text is escaped, names of columns included.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Display:
 
     Attributes:
         rows_in: Name of the field that has the rows of the result's table; empty for a result that is one row.
-        rows_called: Name of these rows in plain data, where it is not that of the field.
+        rows_called: Name of these rows in plain data, if it differs from the name of the field.
     """
 
     __slots__ = ()
@@ -98,7 +98,7 @@ class Display:
         return text_table(rows[:_MOST_LINES]) + (f"\n{_cut(rows)}" if _cut(rows) else "")
 
     def _headline(self) -> str:
-        """Return the headline above the table in a notebook, empty where the table says all."""
+        """Return the headline above the table in a notebook. Empty if the table needs none."""
         return ""
 
     def _repr_html_(self) -> str:
@@ -191,7 +191,7 @@ def _reads_as_number(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    r"""Escape everything in a text that can steer a terminal, turn the reading direction, hide, or break the line.
+    r"""Escape the characters of a text that control a terminal, change the reading direction, hide, or break the line.
 
     Examples:
         >>> print(printable("a\x1b[2J\nb"))
@@ -499,7 +499,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def write_csv(file: TextIO, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Write rows as CSV. What has parts of its own becomes JSON text, and no cell is a formula for a spreadsheet."""
+    """Write rows as CSV. Lists and dicts become JSON text, and no cell is a formula for a spreadsheet."""
 
     def cell(value: Any) -> Any:
         if isinstance(value, str):
@@ -539,7 +539,7 @@ def _column_type(values: Sequence[Any]) -> str:
 
 
 def _cell(value: Any, kind: str) -> Any:
-    """Return a value as JSON can carry it to a column of this type."""
+    """Return a value in the form in which JSON carries it to a column of the given type."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such number, DuckDB reads it from its name
     if kind == "VARCHAR" and value is not None and not isinstance(value, str):

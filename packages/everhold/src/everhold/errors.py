@@ -2,23 +2,20 @@
 
 ::
 
-    EverholdError
-    ├── HoldoutRejected      (also ValueError)   the rows or settings cannot be sealed; nothing was created
-    ├── HoldoutNotFound      (also LookupError)  no holdout of that name in that storage
-    ├── QueryRejected        (also ValueError)   the query cannot be asked; nothing was charged
-    │   └── CaseRejected                         a case has no result, or its row in a file is no outcome of a run
-    ├── BudgetExhausted                          only where a caller asked for an exception instead of a refused answer
-    ├── IntegrityError                           rows, ledger or certificate are not what was sealed or signed
-    ├── AuthError                                the steward's key is missing or is the wrong one
-    ├── ExtensionError                           an installed extension breaks its contract, or one is missing
-    ├── Unavailable                              ledger or engine are busy or cannot be reached just now; try again
-    └── DependenceError      (also ValueError)   the dependence model does not match the rows
-    EverholdWarning          (a UserWarning)
-    ├── SmallHoldoutWarning                      too few rows for a useful promise
-    ├── VacuousGuaranteeWarning                  the radius is half the range or more
-    ├── NonAdaptiveWarning                       the promise holds only for queries fixed in advance
-    ├── BudgetWarning                            the last surprise is spent, or the next one is the last
-    └── DependenceWarning                        rows seem to depend on each other more than was declared
+    EverholdError ├── HoldoutRejected      (also ValueError)   the rows or settings cannot be sealed; nothing was
+    created ├── HoldoutNotFound      (also LookupError)  no holdout of that name in that storage ├── QueryRejected
+    (also ValueError)   the query cannot be asked; nothing was charged │   └── CaseRejected                         a
+    case has no result, or its row in a file is no outcome of a run ├── BudgetExhausted only if a caller asked for an
+    exception instead of a refused answer ├── IntegrityError                           rows, ledger or certificate are
+    not what was sealed or signed ├── AuthError                                the steward's key is missing or is the
+    wrong one ├── ExtensionError                           an installed extension breaks its contract, or one is missing
+    ├── Unavailable                              ledger or engine are busy or cannot be reached just now; try again └──
+    DependenceError      (also ValueError)   the dependence model does not match the rows EverholdWarning          (a
+    UserWarning) ├── SmallHoldoutWarning                      too few rows for a useful promise ├──
+    VacuousGuaranteeWarning                  the radius is half the range or more ├── NonAdaptiveWarning
+    the promise holds only for queries fixed in advance ├── BudgetWarning                            the last surprise
+    is spent, or the next one is the last └── DependenceWarning                        rows seem to depend on each other
+    more than was declared
 
 Bad arguments of pure functions stay ``ValueError`` and ``TypeError``. A message says what is wrong, with the value that
 was given, and what to do. It never quotes sealed rows.
@@ -42,7 +39,7 @@ class EverholdError(Exception):
 
     Args:
         message: What is wrong, and what to do.
-        unchanged: What did not happen, such as "nothing was charged"; by default what errors of the class say.
+        unchanged: What did not happen, such as "nothing was charged". By default the words of the error's class.
         data: Public facts about the error, safe to log and to return to an analyst.
     """
 
@@ -59,7 +56,7 @@ class EverholdError(Exception):
 
     @property
     def told(self) -> str:
-        """The message, followed by what did not happen, such as that nothing was charged, where that is known."""
+        """The message, followed by what did not happen, such as "nothing was charged", if that is known."""
         if not self.unchanged or "othing was" in self.message:
             return self.message
         end = "" if self.message.endswith((".", "?")) else "."

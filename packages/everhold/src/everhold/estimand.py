@@ -1,8 +1,9 @@
 """Which population value an answer is about: the mean over new rows, or over new labels of these rows.
 
-Predictions as arrays belong to the sealed rows by position, so they say nothing about new rows. Given the features,
-which their author has seen, every statement of the theory holds for the conditional law of the labels,
-as long as that is the one that was declared (docs/theory, setting).
+An array of predictions belongs to the sealed rows by position, so an answer about it cannot be about new rows. It is
+about the conditional law of the labels given the features, which the author of the predictions has seen. Every
+statement of the theory holds for this law, if labels given features depend on each other as declared (docs/theory,
+setting).
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
     """Check what is declared about the features of rows that are about to be sealed.
 
     Raises:
-        ValueError: If it is none of `FEATURES`.
-        HoldoutRejected: If the features are public, and there is no label to ask about, or rows of one law are needed.
-        DependenceError: If they are public, and the rows depend on each other in any way other than groups.
+        ValueError: If `features` is none of `FEATURES`.
+        HoldoutRejected: If the features are public, and there is no label, or the mechanism needs identically
+            distributed rows.
+        DependenceError: If the features are public, and rows depend on each other other than in groups.
     """
     if features not in FEATURES:
         raise ValueError(f"features is {features!r}. Pass 'sealed' or 'public'.")
@@ -72,10 +74,11 @@ def check_features(features: str, *, label: str | None, mechanism: Mechanism) ->
 def check_stratified(
     column: str | None, *, columns: Iterable[str], label: str | None, features: str, mechanism: Mechanism
 ) -> None:
-    """Check that values can be promised for the class shares of rows that are about to be sealed.
+    """Check that answers can be promised for rows that were split by the values of a column.
 
-    Given how many sealed rows each class has, rows are independent only if they were drawn independently, and of
-    several laws. Labels given public features are not independent any more if their numbers are given, too.
+    If the number of sealed rows of each class is given, rows are independent only if they were drawn independently, and
+    they have one law for each class. Labels given public features are no longer independent if the numbers of labels
+    are given too.
 
     Raises:
         HoldoutRejected: If nothing is promised for such rows. Nothing was created.
@@ -107,12 +110,12 @@ def check_estimand(bound: Sequence[BoundQuery], schema: Schema, mechanism: Mecha
     """Refuse a query whose population value is not covered by the promise, or that public features answer.
 
     Args:
-        bound: The query; or all parts of one query, some of which may be about features alone.
+        bound: The query, or all parts of one query. Some parts may be about features alone.
         schema: Schema of the rows.
         mechanism: Mechanism that would answer.
 
     Raises:
-        QueryRejected: If it cannot be asked. Nothing is charged.
+        QueryRejected: If the query cannot be asked. Nothing is charged.
     """
     for query in bound:
         if query.by_position and mechanism.traits.one_law:
@@ -151,10 +154,10 @@ def check_label_is_read(columns: Iterable[str], schema: Schema) -> None:
 def about_of(schema: Schema, *, by_position: bool) -> str | None:
     """Return which population the answer to a query is about, in words, or None for that of new rows.
 
-    Labels drawn anew on given rows do not depend on how often a feature has which value: only a split by the label
-    changes what predictions by position are about.
+    If labels are drawn anew on given rows, the shares of a feature's values are fixed. So for predictions by position
+    only a split by the label changes the population.
 
-    `by_position` says whether the query is about predictions in the order of the sealed rows.
+    `by_position` is true if the query is about predictions in the order of the sealed rows.
     """
     if schema.features_public:
         return PUBLIC_FEATURES
@@ -166,6 +169,6 @@ def about_of(schema: Schema, *, by_position: bool) -> str | None:
 def marked(description: Mapping[str, Any], *, by_position: bool) -> dict[str, Any]:
     """Return a query's description for the ledger, with a mark if it is about predictions by position.
 
-    `by_position` says whether the query is about predictions in the order of the sealed rows.
+    `by_position` is true if the query is about predictions in the order of the sealed rows.
     """
     return {**description, **({ABOUT: FRESH_LABELS} if by_position else {})}

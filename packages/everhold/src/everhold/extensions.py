@@ -5,9 +5,9 @@ A distribution adds something by an entry point::
     [project.entry-points."everhold.mechanisms"]
     my_mechanism = "my_package.my_mechanism:MyMechanism"
 
-Each group has one `Registry`. It knows what everhold brings itself by name, without importing it, and reads the
-metadata of installed distributions only for other names. `catalog.json` says which extra of everhold installs a name
-that is not there; ``make catalog`` writes it from the distributions of the workspace.
+Each group has one `Registry`. It knows the names of everhold's own members without importing them, and reads the
+metadata of installed distributions only for other names. For a name that is not installed, `catalog.json` says which
+extra of everhold installs it. ``make catalog`` writes this file from the distributions of the workspace.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Registry(Mapping[str, Thing]):
     Args:
         group: Group of the entry points, such as ``"everhold.mechanisms"``.
         own: Members that everhold itself provides: the place of each, as ``"module:attribute"``.
-        check: Says what is wrong with a loaded member, called with its name and itself; empty if nothing is.
+        check: Function from the name of a loaded member and the member to a text about what is wrong with it, empty if
+            nothing is.
     """
 
     def __init__(self, group: str, own: Mapping[str, str], check: Callable[[str, Any], str] = lambda _, __: "") -> None:
@@ -48,7 +49,7 @@ class Registry(Mapping[str, Thing]):
 
         Raises:
             KeyError: If there is no member of this name.
-            ExtensionError: If the extension cannot be loaded or breaks its contract, or two have this name.
+            ExtensionError: If the extension cannot be loaded or breaks its contract, or two extensions have this name.
         """
         if name not in self._loaded:
             if name in self.own:
@@ -71,7 +72,7 @@ class Registry(Mapping[str, Thing]):
         """Return the entry points of installed extensions by name, in alphabetical order.
 
         Raises:
-            ExtensionError: If two have one name, or one has the name of an own member.
+            ExtensionError: If two extensions have the same name, or one has the name of one of everhold's own members.
         """
         points = installed(self.group)
         if taken := sorted(points.keys() & self.own.keys()):
@@ -82,7 +83,7 @@ class Registry(Mapping[str, Thing]):
         return points
 
     def missing(self, name: str) -> str:
-        """Return what to do about an unknown name: the extra that installs it, or the names there are."""
+        """Return a sentence about an unknown name: which extra installs it, or which names exist."""
         extra = extra_for(self.group, name)
         return f"Install it: pip install 'everhold[{extra}]'." if extra else f"Expected one of {', '.join(self)}."
 
@@ -135,7 +136,7 @@ def added_name(name: str) -> Any:
     """Return a public name that an extension adds to the module `everhold`.
 
     Raises:
-        AttributeError: If no extension adds it. Says which extra of everhold would.
+        AttributeError: If no installed extension adds it. The message says which extra of everhold would.
     """
     points = installed(NAMES)
     if name.startswith("_") or name not in points:
@@ -149,7 +150,7 @@ def required(name: str) -> Any:
     """Return an object that an extension adds to everhold, or say which extra to install.
 
     Raises:
-        ExtensionError: If it is not installed; says which extra of everhold installs it.
+        ExtensionError: If it is not installed. The message says which extra of everhold installs it.
     """
     points = installed(NAMES)
     if name not in points:

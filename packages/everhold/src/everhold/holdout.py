@@ -853,10 +853,10 @@ class Holdout:
         Raises:
             QueryRejected: If the mechanism rests on noise, nothing was asked, or an analyst asks for it. Nothing was
                 told or changed.
-            IntegrityError: If the ledger is not what was written. Nothing was told or changed.
+            IntegrityError: If the ledger was altered. Nothing was told or changed.
 
-        Warns:
-            EverholdWarning: If other holdouts of this storage lose their promise; before anything is told.
+        Warns: EverholdWarning: If other holdouts of this storage lose their promise. The warning comes before anything
+            is told.
         """
         return self._transport.perform(Unseal(confirm=self.name))
 
@@ -963,8 +963,8 @@ class Holdout:
                 for no such statement.
 
         Raises:
-            IntegrityError: If the ledger is not what was written, or rows that stay in an engine are not what was
-                sealed, or the token is about another certificate. Nothing is signed.
+            IntegrityError: If the ledger or rows that stay in an engine were altered, or the token is about another
+                certificate. Nothing is signed.
             QueryRejected: If an answer is not in the ledger, or has no numeric answer.
             ValueError: If a name cannot be used, or the same answer or name is there twice.
             EverholdError: If the authority cannot be reached, or the package is missing.
@@ -973,7 +973,7 @@ class Holdout:
 
 
 def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -> Holdout:
-    """Open a holdout that was pickled. Only its address and its names travelled."""
+    """Open a holdout again that was pickled. A pickled holdout consists of its address and names only."""
     holdout = kind.open(storage, name)
     return holdout if analyst is None else holdout.analyst(analyst)
 
@@ -981,8 +981,8 @@ def _opened(kind: type[Holdout], storage: str, name: str, analyst: str | None) -
 class Study(Holdout):
     """A study on its own part of the sealed rows. Made by `Holdout.study`.
 
-    Everything that is asked in it is silent. Leaving its ``with`` block unseals the part, unless an error ended the
-    block, nothing was asked, or it was an analyst's.
+    All queries in a study are silent. The end of its ``with`` block unseals the part, unless an error ended the block,
+    nothing was asked, or an analyst has the study.
 
     Attributes:
         result: The unsealed answers; None before the study has ended.
@@ -999,7 +999,7 @@ class Study(Holdout):
 
     @classmethod
     def begun(cls, storage: str, part: str) -> Self:
-        """Return the study of a part. One that has ended has its result."""
+        """Return the study of a part. A study that has ended has its result."""
         session = Holdout.open(storage, part)._session("study")
         session.silent = True
         study = cls(session)

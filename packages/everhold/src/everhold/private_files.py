@@ -1,8 +1,8 @@
-"""Files and folders that only their owner may open, whatever the umask says.
+"""Files and folders that only their owner may open, for every umask.
 
-A file is created with its final permissions, so there is no moment at which others could open it. What others can open
-later, after a copy or a restored backup, is made private again; a key is refused, because it may have been read.
-Windows keeps no such permissions: there the folder's own access list decides.
+A file is created with its final permissions, so there is no moment at which others could open it. If others can open a
+file or folder later, for example after a restored backup, it is made private again. A key that others could open is
+refused, because they may have read it. Windows keeps no such permissions: there the folder's own access list decides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def move_durably(source: Path, target: Path) -> None:
 
     Raises:
         FileExistsError: If something has that name.
-        OSError: If it cannot be moved.
+        OSError: If the file cannot be moved.
     """
     try:
         os.link(source, target)
@@ -110,7 +110,8 @@ def private_folder(path: Path, *, ours: Callable[[str], bool] = lambda _: True) 
 
     Args:
         path: Path of the folder.
-        ours: Whether a name in it is everhold's. A folder that has other content is not changed.
+        ours: Function that returns whether a name in the folder is one of everhold's. A folder with other content is
+            not changed.
 
     Raises:
         FileExistsError: If others can enter it, and something in it is not everhold's.
@@ -145,7 +146,7 @@ def check_private(path: Path) -> None:
     """Check that only its owner can open a secret file.
 
     Raises:
-        AuthError: If others can: they may have read it.
+        AuthError: If others can open it, because they may have read it.
     """
     if _is_open(path):
         raise AuthError(

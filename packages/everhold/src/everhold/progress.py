@@ -1,12 +1,12 @@
-"""Progress of long work: code reports it, and a bar appears after two seconds.
+"""Progress of long work: code reports it, and a progress bar appears after two seconds.
 
-Whoever works says what is done, without input or output: `progress` keeps it, and draws it only where somebody looks,
-in a terminal or a notebook, and in the main thread. Anywhere else, also where the error stream is a file, nothing is
-drawn and no time is lost. The environment variable ``EVERHOLD_PROGRESS=off`` switches every bar off.
+Code that works reports how much is done to `progress`, which draws the bar only in a terminal or a notebook, and only
+in the main thread. In all other cases, for example if the error stream is a file, nothing is drawn and no time is lost.
+The environment variable ``EVERHOLD_PROGRESS=off`` switches every bar off.
 
-A bar is public. It may show plain words and counts of what was asked for, never what was found. Sealed rows are read
-query by query, and rows are never counted: the time that a query takes can be seen by asking it alone, and how
-long a draw of secret noise takes is part of a whole that everybody sees.
+A bar is public. It may show plain words and the number of things that were requested, but never results. It counts
+queries and never rows. So it shows no more than the time of each query, which anybody can measure by asking the query
+alone. The time of a draw of secret noise is part of such a time.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Screen:
                 self._view.show(self._innermost())
 
     def current(self) -> Line | None:
-        """Return the line of what is under way, or None."""
+        """Return the line of the work under way, or None if there is none."""
         with self._lock:
             return self._innermost() if self._lines else None
 
@@ -154,7 +154,7 @@ _SCREEN = _Screen()
 
 
 def noted() -> Callable[[], Line | None]:
-    """Draw no more bars in this process. Return a function that returns the progress line of the work under way."""
+    """Draw no more bars in this process, and return a function that returns the progress line of the work under way."""
     _SCREEN.noted = True
     return _SCREEN.current
 

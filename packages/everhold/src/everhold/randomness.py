@@ -123,12 +123,12 @@ class NoNoise(_ExactNoise):
 
 
 class KeyedNoise(_ExactNoise):
-    """Exact noise from a secret key: the same key gives the same noise, and without it nobody can tell it from chance.
+    """Exact noise from a secret key. The same key gives the same noise. Without the key the noise looks random.
 
-    A holdout that is set back draws the same noise for the same query again, so that asking it a thousand times
-    averages nothing out. Every stream name has a keystream of its own (ChaCha20 under the HMAC-SHA256 of the name), so
-    that what is drawn from one stream does not depend on the others. ``size=k`` equals k draws of size 1, and words and
-    draws follow each other in one stream. The samplers are those of `SecureNoise`, with its errors and its timing.
+    A holdout that is set back draws the same noise for the same query again, so nobody can remove the noise by
+    averaging. Every stream name has a keystream of its own (ChaCha20 under the HMAC-SHA256 of the name), so that what
+    is drawn from one stream does not depend on the others. ``size=k`` equals k draws of size 1, and words and draws
+    follow each other in one stream. The samplers are those of `SecureNoise`, with its errors and its timing.
 
     Args:
         key: 32 secret bytes, for one step of one mechanism only.
@@ -294,9 +294,9 @@ def uniform_below(bound: int, words: Iterator[int]) -> int:
 def bernoulli_exp(numerator: int, denominator: int, words: Iterator[int]) -> bool:
     """Draw True with probability ``exp(-numerator/denominator)``, for a non-negative fraction x.
 
-    Above 1, factors ``exp(-1)`` are taken off first. Then uniform reals are compared with x, x/2, x/3, ... until one is
-    not below: the number of that one is odd with probability ``exp(-x)``. Reals are compared digit by digit in base
-    2**64; with probability 1 - 2**-64 the first digit decides.
+    If x is above 1, factors ``exp(-1)`` are drawn separately. Then uniform real numbers are compared with x, x/2, x/3,
+    ... in turn. The number of the first one that is not below its bound is odd with probability ``exp(-x)``. Reals are
+    compared digit by digit in base 2**64; with probability 1 - 2**-64 the first digit decides.
     """
     while numerator > denominator:
         if not bernoulli_exp(1, 1, words):
@@ -331,8 +331,8 @@ def discrete_laplace(scale: int, words: Iterator[int]) -> int:
 def discrete_gaussian(scale: int, words: Iterator[int]) -> int:
     """Draw an integer with ``P[x]`` proportional to ``exp(-x^2/(2 scale^2))``.
 
-    Rejection from the discrete Laplace of the same scale: the ratio of the two laws is, up to a constant,
-    ``exp(-(|x| - scale)^2 / (2 scale^2))``.
+    It is drawn by rejection from the discrete Laplace distribution of the same scale. The ratio of the two is, up to a
+    constant, ``exp(-(|x| - scale)^2 / (2 scale^2))``.
     """
     while True:
         value = discrete_laplace(scale, words)

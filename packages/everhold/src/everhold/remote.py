@@ -1,4 +1,4 @@
-"""Storages elsewhere, which an installed distribution opens by the scheme of their address, such as https.
+"""Remote storages, which an installed distribution opens by the scheme of their address, such as https.
 
 A distribution adds a scheme by an entry point of the group ``everhold.storage`` that names a `RemoteStorage`, such as a
 module with these functions.
@@ -19,10 +19,10 @@ ADDRESS_VARIABLE = "EVERHOLD_URL"
 
 
 class RemoteStorage(Protocol):
-    """Protocol of a storage at an address, whose holdouts are elsewhere."""
+    """Protocol of a storage on another machine, which has the holdouts."""
 
     def connect(self, address: str, name: str) -> Any:
-        """Open the `Holdout` of this name. Its operations are performed at the address."""
+        """Open the `Holdout` with this name. Its operations are performed by the service at the address."""
 
     def create(self, address: str, name: str, *, holdout: Path, training: Path | None, **settings: Any) -> Any:
         """Seal rows of files at the address, and open the new `Holdout`. Takes the settings of `Holdout.create`."""
@@ -32,7 +32,7 @@ class RemoteStorage(Protocol):
 
 
 def _check(_: str, storage: Any) -> str:
-    """Return which function a storage of an extension lacks, in words, or an empty text."""
+    """Return a text about the function that an extension's storage lacks, or an empty text."""
     lacking = [name for name in ("connect", "create", "holdouts") if not callable(getattr(storage, name, None))]
     return f"it has no function {lacking[0]}" if lacking else ""
 
@@ -54,7 +54,8 @@ def remote_storage(address: str) -> RemoteStorage:
     """Open the storage at an address.
 
     Raises:
-        ExtensionError: If no installed distribution opens addresses of its scheme. Says which extra does.
+        ExtensionError: If no installed distribution opens addresses of its scheme. The message says which extra of
+            everhold does.
     """
     scheme = address.partition(":")[0].lower()
     try:

@@ -132,7 +132,7 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class Refitted:
-    """Models of a declared space by the index of their point, each fitted when it is first used."""
+    """Models of a declared search space by the index of their point. Each is fitted when it is first used."""
 
     holdout: Holdout
     space: GridFamily
@@ -154,7 +154,7 @@ def checked_index(index: Any, count: int) -> int:
 def with_bar(candidates: Sequence[Any], *, shown: bool) -> Iterator[Any]:
     """Yield the configurations, with a progress bar on the error stream.
 
-    `shown` says whether to draw the bar.
+    If `shown` is true, the bar is drawn.
     """
     from rich.console import Console
     from rich.progress import track
@@ -176,17 +176,17 @@ Told = list["Answer | None"]
 
 
 def check_reveal(reveal: object) -> None:
-    """Check how much a search may tell.
+    """Check the argument ``reveal`` of a search.
 
     Raises:
-        QueryRejected: If it is nothing of the kind.
+        QueryRejected: If it is none of the allowed values.
     """
     if reveal is not None and (not isinstance(reveal, str) or reveal not in REVEALS):
         raise QueryRejected(f"reveal is {brief(reveal)}. Use one of {', '.join(map(repr, REVEALS))}, or leave it out.")
 
 
 def usual_reveal(holdout: Holdout, queries: Sequence[Any]) -> str:
-    """Return how much a search tells by default: the narrowest way that rows, metric and mechanism allow."""
+    """Return the default of ``reveal``: what leads to the narrowest intervals with these rows, metric and mechanism."""
     if not holdout.mechanism.bets:
         return "checked"
     if holdout.schema.rows < FEW_ROWS or holdout.is_silent:
@@ -201,14 +201,14 @@ def ask_about(
 
     Args:
         holdout: The open holdout.
-        make: What `maker_of` returns for the metric.
-        tried: The models, each with what cross-validation said of it.
-        own: Whether they were fitted on the holdout's own training rows.
-        reveal: How much is told of the models, see `SealedSearchCV`. None for the default.
+        make: Function from a model to the query about it, from `maker_of`.
+        tried: The models, each with its cross-validation result.
+        own: Whether the models were fitted on the holdout's own training rows.
+        reveal: What is told about the models, see ``reveal`` of `SealedSearchCV`. None for the default.
 
     Returns:
-        One answer for each model, None where nothing was told of it; the choice of the best one, where that is all that
-        is told; the queries; how much was told; and the seconds that it took.
+        One answer for each model, or None if nothing was told about it; the choice of the best model, if only that is
+            told; the queries; the value of ``reveal`` that was used; and the time in seconds.
     """
     start = time.perf_counter()
     queries = [model_query(make, each.model, each.outputs if own else None) for each in tried]

@@ -1,9 +1,9 @@
 """A search and a scorer for scikit-learn that ask a sealed holdout. Needs the extra ``[sklearn]``.
 
-`SealedSearchCV` fits each configuration as `RandomizedSearchCV` does, fits it once more on all rows, and asks the
-holdout about all of these models together, for which cross-validation is the guess. `SealedScorer` goes wherever
-scikit-learn takes a scorer. What is asked and what it costs is in the ledger alone: workers ask the same budget, and
-whatever was asked before is free.
+`SealedSearchCV` cross-validates each configuration as `RandomizedSearchCV` does, fits it once more on all rows, and
+asks the holdout about all these models together. The scores of cross-validation are the guesses. `SealedScorer` can be
+used wherever scikit-learn takes a scorer. The ledger alone records queries and costs: all worker processes share the
+budget, and a repeated query is free.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _METRIC = "accuracy"
 
 
 def _refitted_has(name: str) -> Callable[[SealedSearchCV], bool]:
-    """Return a check for a method of the best estimator, or before the search of the given estimator."""
+    """Return a function that checks whether the best estimator (before the search: the given one) has a method."""
 
     def check(search: SealedSearchCV) -> bool:
         if not search.refit:
@@ -254,7 +254,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
     def _ask_all(self, make: Any, candidates: Sequence[Any], found: Iterator[Any], *, own: bool) -> None:
         """Ask about all configurations together, and store the answers.
 
-        `own` says whether the models are fitted on the holdout's own training rows.
+        `own` is true if the models are fitted on the holdout's own training rows.
         """
         greater_is_better(make, self.holdout.schema)  # refuses what is no metric before models are fitted
         tried = [each for _, each in zip(with_bar(candidates, shown=bool(self.verbose)), found, strict=True)]
@@ -279,12 +279,12 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self._keep(make, lines, models, planned=len(candidates), choice=choice)
 
     def _check_declared(self, space: GridFamily, *, own: bool) -> None:
-        """Refuse a declared space of another estimator, metric or rows.
+        """Refuse a declared space that has another estimator or metric, or if the rows are not the training rows.
 
-        `own` says whether the models are fitted on the holdout's own training rows.
+        `own` is true if the models are fitted on the holdout's own training rows.
 
         Raises:
-            QueryRejected: Nothing is charged.
+            QueryRejected: If the space is refused. Nothing is charged.
         """
         wanted = as_metric(self.metric if self.scoring is None else self.scoring)
         of_default = self.scoring is None and self.metric == _METRIC
@@ -477,14 +477,15 @@ _SHARED_AT_ONCE = 8  # holdouts that a worker process keeps open
 class SealedScorer:
     """Scorer for scikit-learn that asks a sealed holdout one query about each fitted model.
 
-    The rows that it is given make the guess, so they have to be rows that the model was not fitted on. In a search with
-    five folds it is called for five models of each configuration: use one split, or `SealedSearchCV`, which asks once.
-    Called again for the same model, as for ``return_train_score=True``, it gives the same answer, free. When the budget
-    ends it raises `BudgetExhausted`; scikit-learn makes that nan and a warning, unless ``error_score="raise"``.
+    The rows passed to the scorer make the guess, so the model must not have been fitted on them. In a search with five
+    folds it is called for five models of each configuration: use one split, or `SealedSearchCV`, which asks once. A
+    second call for the same model, as with ``return_train_score=True``, returns the same answer at no cost. If the
+    budget ends, the scorer raises `BudgetExhausted`, which scikit-learn turns into nan and a warning, unless
+    ``error_score="raise"``.
 
     Attributes:
         holdout: An open `Holdout`; a worker process opens it again by storage and name.
-        metric: Metric to ask for; see `Holdout.evaluate`. Of a loss the negative value is the score.
+        metric: Metric to ask for; see `Holdout.evaluate`. For a loss the score is its negative value.
     """
 
     holdout: Holdout
@@ -514,7 +515,7 @@ class SealedScorer:
 
 @lru_cache(maxsize=_SHARED_AT_ONCE)
 def _shared(opened: Callable[..., Holdout], where: tuple[Any, ...]) -> Holdout:
-    """Return the holdout that all scorers of this process share, opened once."""
+    """Return the holdout that all scorers of this process share. It is opened once."""
     holdout = opened(*where)
     atexit.register(holdout.close)
     return holdout

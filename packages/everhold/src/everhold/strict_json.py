@@ -28,7 +28,7 @@ def read_json(text: str | bytes) -> Any:
     everhold.strict_json.JsonFault: has 'high' twice in one object
 
     Raises:
-        JsonFault: If it is something else.
+        JsonFault: If the text is not such JSON.
     """
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text

@@ -1,8 +1,8 @@
 """Several studies of one table: its sealed rows are dealt into parts, and each study unseals its own.
 
-What is asked in a study is silent, so its intervals are the narrow ones of queries that nobody steered by. At its end
-the part's rows are spent, and those of the other parts are as sealed as before: the parts are independent samples of
-one population, because chance alone dealt the rows, or whole groups of them.
+Queries in a study are silent, so no answer can influence a later query, and intervals are narrow. At the end of a study
+the rows of its part are used up, and the rows of other parts stay sealed. The parts are independent samples of one
+population, because rows, or whole groups of rows, are dealt at random.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DealtTransport:
         """Always None, because the parts have sessions of their own.
 
         Raises:
-            QueryRejected: With the way to ask.
+            QueryRejected: Always. The message says how to ask.
         """
         raise QueryRejected(
             f"The rows of {self.name!r} are dealt into {len(self.parts)} studies. Ask in one of them: "
@@ -101,7 +101,10 @@ class DealtTransport:
         return {study: part for part, study in named.items() if study is not None}
 
     def study(self, name: str, begin: Callable[[str, str], Begun]) -> Begun:
-        """Return the study of that name, begun in its part if it is new. See `everhold.holdout.Holdout.study`."""
+        """Return the study with this name. A new study begins in the next free part.
+
+        See `everhold.holdout.Holdout.study`.
+        """
         if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 100:
             raise QueryRejected(f"The study's name is {brief(name)}. Use 1 to 100 printable characters.")
         if name not in self._open:
@@ -136,7 +139,7 @@ def study_in(folder: Path, key: StewardKey) -> str | None:
 
 
 def parts_for_studies(name: str, studies: Any, request: SealRequest, study: StudyRequest) -> list[DealtPart]:
-    """Return the parts of the studies that a table is dealt to. They share the probability of failure alike.
+    """Return the parts of a table for its studies, which share the probability of failure equally.
 
     Args:
         name: Name of the whole table's holdout.

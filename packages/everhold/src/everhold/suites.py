@@ -42,7 +42,8 @@ def seal_cases(
         name: Name of the holdout.
         results: Results of the first champion, as for `Gate.challenge`; the ids in it are the cases.
         gate: Name of the gate.
-        groups: Case id to group, if cases of one group may depend on each other, such as those of one document.
+        groups: Group of each case by its id, if cases of one group may depend on each other, such as those of one
+            document.
         **terms: ``challenges``: planned number of challenges, 200 by default; more are answered. ``surprises``: planned
             promotions, ten by default. ``confidence``: probability with which all promotions hold at once.
             ``allow_resealing``: seal cases again that another suite has sealed. The promise must then be about new
@@ -128,7 +129,7 @@ def add_cases(
         gate: Name of the gate. Other gates need `Gate.complete` before their next challenge.
         baseline: Results of the baseline on the new cases. Needed if the gate has guards (claims that nothing else
             became worse) that compare with a baseline.
-        groups: Case id to group, as for `seal_cases`; all cases of a group must arrive together.
+        groups: Group of each new case by its id, as for `seal_cases`. All cases of a group must arrive together.
 
     Returns:
         The arrival: its number, and the numbers of cases.

@@ -1,4 +1,4 @@
-"""Accessors: what a ledger extension adds to a `Holdout` under its own name, as in pandas."""
+"""Accessors: objects such as `holdout.<name>`, by which a ledger extension adds its methods to a `Holdout`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class HoldoutAccessor:
     """Base of the object behind `holdout.<name>`. An extension inherits from it and overrides what it needs.
 
     Attributes:
-        settings: Class of the settings that `Holdout.create(<name>=...)` takes; None if the extension has none. A
-            holdout that was created with them is what the extension is in charge of.
+        settings: Class of the settings that `Holdout.create(<name>=...)` takes; None if the extension has none. The
+            extension is in charge of a holdout that was created with such settings.
 
     Args:
         executor: Executor of the open holdout, for the steward or for an analyst.
@@ -57,7 +57,7 @@ class HoldoutAccessor:
         """Raise QueryRejected if queries go through the extension and not through `Holdout.ask`.
 
         Raises:
-            QueryRejected: If none are answered. Nothing was charged.
+            QueryRejected: If `Holdout.ask` answers no queries of this holdout. Nothing was charged.
         """
 
     def status_facts(self, head: Head) -> dict[str, Any]:
@@ -65,7 +65,10 @@ class HoldoutAccessor:
         return {}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Return facts by name for the certificate's section ``account``. The certificate knows the names."""
+        """Return facts by name for the certificate's section ``account``.
+
+        Only names that the certificate's format has may be used.
+        """
         return {}
 
     def as_listed(self, query: dict[str, Any]) -> dict[str, Any]:
@@ -73,15 +76,15 @@ class HoldoutAccessor:
         return query
 
     def model_names(self, entries: Sequence[Entry]) -> dict[str, str]:
-        """Return the names of models, by the SHA-256 of their predictions; here none."""
+        """Return the names of models, by the SHA-256 of their predictions. The base class knows no names."""
         return {}
 
     def hidden(self, answer: Mapping[str, Any]) -> frozenset[str]:
-        """Return the fields of an answer that the transcript leaves empty."""
+        """Return the names of the fields of an answer that the transcript leaves empty."""
         return frozenset()
 
     def last_step_lasts(self) -> bool:
-        """Return whether `before_unsealing` may take minutes."""
+        """Return whether `before_unsealing` may take minutes, so that a caller should not wait for it."""
         return False
 
     def before_unsealing(self) -> None:
@@ -118,7 +121,7 @@ def accessors_of(
         executor: Executor of the open holdout.
         folder: The private folder of its rows.
         recorded: Recorded settings by the extension's name.
-        names: Names of extensions whose state the ledger carries.
+        names: Names of the extensions that have a state in the ledger.
 
     Raises:
         ExtensionError: If an extension that the holdout was created with is not installed.

@@ -107,7 +107,7 @@ def _warn_of_promises(accounts: Accounts, mechanism: Mechanism, state: State) ->
 
 
 def _beyond(accounts: Accounts, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Return the remaining budget minus all that analysts can still spend, by name. It can be negative."""
+    """Return the remaining budget minus all that analysts can still spend, by name. A number can be negative."""
     whole, parts = mechanism.remaining(state), accounts.parts.values()
     owed = {
         "queries": sum(part.queries - part.asked for part in parts),

@@ -1,9 +1,9 @@
 """Parts of the budget for named analysts: who may be named, how limits are set, and how they are kept.
 
-All analysts share one ledger, one transcript and one promise: an allotment limits spending and changes no interval. A
-query is refused by public facts, its largest price and the charges so far, before the sealed rows are evaluated. So a
-refusal tells nothing about them, and is not recorded. The steward is an analyst whose part is the whole budget. The
-final decision falls inside the ledger's transaction.
+All analysts share one ledger, one transcript and one promise: an allotment limits spending and changes no interval.
+Only public facts decide whether a query is refused: its largest price and the charges so far. So a refusal reveals
+nothing about sealed rows, and is not recorded. The steward is an analyst whose part is the whole budget. The final
+decision is made inside the ledger's transaction.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def checked_name(analyst: str, *, of: str = "analyst") -> str:
     """Return the name of an analyst or team, after checking that it can be used.
 
     Raises:
-        QueryRejected: If it cannot be used.
+        QueryRejected: If the name cannot be used.
     """
     usable = (
         isinstance(analyst, str)
@@ -91,8 +91,7 @@ def warn_of_last_surprises(
         state: The state after the surprises.
         charged: Number of surprises just charged.
 
-    Warns:
-        BudgetWarning: If at most one is left, once for each.
+    Warns: BudgetWarning: If at most one surprise is left, one warning for the allotment and one for the plan.
     """
     if mechanism.traits.charged_in != "surprises":
         return
@@ -153,7 +152,10 @@ def allotment_of(accounts: Accounts, analyst: str) -> Allotment:
 
 
 def left_to(part: Allotment, mechanism: Mechanism, state: State) -> dict[str, int]:
-    """Return the budget that an analyst can still spend, by name, at most what the holdout has left."""
+    """Return the budget that an analyst can still spend, by name.
+
+    It is at most the budget that the holdout has left.
+    """
     charges = part.charges - part.charged
     whole, price = mechanism.remaining(state), mechanism.quote(state)
     queries = part.queries - part.asked if charges or not price.charged_at_most else 0

@@ -88,11 +88,14 @@ class StudyRequest:
 
     @property
     def handed_in(self) -> Mechanism | None:
-        """The requested mechanism if it was passed as an object. None if it was passed by name, or not passed."""
+        """The requested mechanism if it was passed as an object, else None."""
         return self.mechanism if isinstance(self.mechanism, Mechanism) else None
 
     def tuned(self, structure: RowStructure, alike: float | None) -> Mechanism:
-        """Return the mechanism for the rows that are about to be sealed."""
+        """Return the mechanism for the rows that are about to be sealed.
+
+        `alike` is the expected correlation within groups.
+        """
         if self.handed_in is not None:
             return bound_mechanism(self.handed_in, structure, self.dependence)
         request = PlanRequest(
@@ -153,7 +156,7 @@ class Creation:
         Args:
             folder: Private folder for the rows.
             others: Records of the other holdouts of the storage.
-            unsealed: Names of those that were unsealed.
+            unsealed: Names of those other holdouts that were unsealed.
             allow_resealing: Whether to seal rows that are already sealed in this storage.
         """
         try:
@@ -185,7 +188,7 @@ class Creation:
         return chosen
 
     def _check(self, folder: Path, made: Sealed) -> None:
-        """Complete the public facts, and warn, before anything is recorded: warnings may be errors."""
+        """Complete the public facts and warn. Nothing is recorded before, because warnings may be raised as errors."""
         if self.alike is not None:
             made.configuration[ALIKE] = self.alike
         if self.study.planning.grows:
@@ -237,13 +240,12 @@ class Creation:
 def record_all(
     storage: str | Path, creations: Sequence[tuple[str, Creation]], *, allow_resealing: bool
 ) -> tuple[LedgerStore, list[HoldoutRecord]]:  # fmt: skip
-    """Seal the rows of new holdouts and record their promises, of all holdouts or of none.
+    """Seal the rows of new holdouts and record their promises. If one of them fails, none is recorded.
 
     Args:
         storage: Storage for the holdouts, as for `everhold.Holdout.create`.
         creations: The holdouts by their names.
-        allow_resealing: Whether to seal rows that are already sealed in this storage, as for
-            `everhold.Holdout.create`.
+        allow_resealing: Whether to seal rows that are already sealed in this storage, as for `everhold.Holdout.create`.
 
     Returns:
         The open database, and the records.
@@ -289,12 +291,12 @@ def check_repeated(session: HoldoutSession | None, name: str, creation: Creation
     """Check that a holdout of this name was created with the same rows and settings, for ``exist_ok=True``.
 
     Args:
-        session: The open holdout; None if its rows were dealt into parts, or are to be.
+        session: The open holdout. None if its rows are dealt into parts, or if the new request would deal them.
         name: Name of the holdout.
         creation: The rows and settings.
 
     Raises:
-        HoldoutRejected: If they differ, or cannot be compared. Nothing was created.
+        HoldoutRejected: If the rows or settings differ, or cannot be compared. Nothing was created.
     """
     configuration = {} if session is None else session.executor.record.configuration
     if session is None or "engine" in configuration or is_table(creation.request.holdout):
@@ -411,7 +413,7 @@ def create_parts(
 
     Args:
         storage: Storage for the holdouts, as for `everhold.Holdout.create`.
-        name: Name of the whole.
+        name: Name of the whole table, from which the names of the parts are made.
         parts: The parts, with their shares of the rows.
         request: The rows to divide.
         study: The plan of each part.

@@ -48,10 +48,10 @@ Families = Mapping[str, Family] | Sequence[Family]
 
 
 def sharing(mechanism: Mechanism, share: float) -> Mechanism:
-    """Return the mechanism with a share of its failure probability reserved for declared families.
+    """Return the mechanism with a share of its failure probability set aside for declared families.
 
     Raises:
-        HoldoutRejected: If the mechanism cannot reserve a share. Nothing was created.
+        HoldoutRejected: If the mechanism cannot do this. Nothing was created.
     """
     if not has_public_levels(mechanism):
         raise HoldoutRejected(
@@ -69,7 +69,8 @@ def checked_share(share: object, *, declared: bool) -> float:
         declared: Whether families are declared.
 
     Raises:
-        HoldoutRejected: If the share is not a possible number, or no family is declared. Nothing was created.
+        HoldoutRejected: If the share is not a possible number, or is given although no family is declared. Nothing was
+            created.
     """
     part = share_of(SHARE if share is None else share)
     if part is None:
@@ -88,12 +89,12 @@ def bound_families(
     families: Families, *, schema: Schema, mechanism: Mechanism, training: StoredRows | None, levels: MemberLevels,
     sealed: StoredRows | None,
 ) -> list[Any]:  # fmt: skip
-    """Bind families to the rows of a new holdout. Return name, bound family and texts for people of each.
+    """Bind families to the rows of a new holdout. Return for each its name, the bound family, and its text for people.
 
     A family can use the pools that come before it in the list.
 
     Raises:
-        QueryRejected: If one of them cannot be declared there. Nothing was created.
+        QueryRejected: If one of them cannot be declared on this holdout. Nothing was created.
     """
     compiler = QueryCompiler(schema, mechanism, training, families=levels, sealed=sealed)
     if isinstance(families, Family):
@@ -116,7 +117,7 @@ def checked_name(name: str) -> str:
     """Return the name of a family, after checking that it can be used.
 
     Raises:
-        QueryRejected: If it cannot be used.
+        QueryRejected: If the name cannot be used.
     """
     if not (is_text(name, longest=LONGEST_FAMILY) and name and name.isprintable()):
         raise QueryRejected(
@@ -169,7 +170,7 @@ def declare(executor: QueryExecutor, folder: Path, name: str, family: Family) ->
     the level of its description instead if this is larger.
 
     Raises:
-        QueryRejected: If it cannot be declared. Nothing was changed.
+        QueryRejected: If the family cannot be declared. Nothing was changed.
         BudgetExhausted: If the budget has no query left that a family could use. Nothing was changed.
     """
     checked_name(name)
@@ -202,7 +203,7 @@ def _giving_levels(executor: QueryExecutor) -> PublicLevels:
     """Return the mechanism of the holdout, after checking that it can give levels to families.
 
     Raises:
-        QueryRejected: If it has no level to give them. Nothing was changed.
+        QueryRejected: If the mechanism has no levels. Nothing was changed.
     """
     if has_public_levels(executor.mechanism):
         return executor.mechanism
@@ -243,7 +244,7 @@ def _draft(made: Declaration) -> EntryDraft:
 
 
 class FamilyLevels:
-    """Function that finds the level of a query among the holdout's declared families. Families are read once.
+    """Function that finds the level of a query among the holdout's declared families. Each family is read only once.
 
     Args:
         schema: The columns that families are about.
@@ -291,8 +292,9 @@ class DeclaredFamilies(Listing):
     """The declared families of a holdout, with their contents and the widths of their intervals.
 
     Attributes:
-        rows: One for each: name, holds, declared ("at creation" or "later"), bits (of its longest member) and within
-            (the half-width of a share of rows that takes as many bits).
+        rows: One dict for each family: name, holds (its queries, in words), declared ("at creation" or "later"), bits
+            (length of its longest description) and within (half-width of a share of rows whose description has this
+            length).
     """
 
     rows_called: ClassVar[str] = "families"
@@ -337,7 +339,7 @@ class HoldoutFamilies(HoldoutAccessor):
             _bound(family, _of_declarations(self._executor))
 
     def families(self) -> DeclaredFamilies:
-        """Return each declared family with its members, in words, and the largest half-width of a member's interval."""
+        """Return each declared family with its queries in words, and the largest half-width of one of its intervals."""
         levels, mechanism = FamilyLevels(self._executor.schema), self._executor.mechanism
         rows = []
         for each in self._executor.ledger.head().accounts.of(Declarations).by_name.values():
@@ -394,7 +396,7 @@ class HoldoutFamilies(HoldoutAccessor):
         return {"declared": [{"name": each.name, "holds": each.shown} for each in declared]} if declared else {}
 
     def certificate_facts(self, head: Head, counts: EntryCounts) -> dict[str, Any]:
-        """Return all families with their members' level and the time of declaration, for the certificate."""
+        """Return, for the certificate, each family with the level of its queries and the time of its declaration."""
         declared = head.accounts.of(Declarations).by_name.values()
 
         def fixed(entry: int) -> str:

@@ -37,7 +37,7 @@ _SAYS_NOTHING = 0.9  # of the scale
 
 
 def _terms(given: FitTerms, *, models: int) -> FitTerms:
-    """Return all settings with their defaults, and ``models`` as checked facts about so many models.
+    """Return keyword arguments with defaults for missing ones. ``models`` must be the facts about `models` models.
 
     Raises:
         QueryRejected: If the names of the models cannot be used. Nothing is charged.
@@ -98,14 +98,14 @@ def _ask_together(
     session: HoldoutSession, queries: Mapping[str, tuple[Any, float | None]], *, guess: float | None, terms: FitTerms,
     sliced: bool,
 ) -> Sequence[Any]:  # fmt: skip
-    """Ask several queries about one model as one step, or one after the other where the mechanism needs that.
+    """Ask several queries about one model as one step, or one after the other if the mechanism needs that.
 
     Args:
         session: Session of the open holdout.
         queries: Each query with its own guess, by its name for messages.
-        guess: The analyst's guess for those to which the training rows give none.
-        terms: Whether they are silent, and strict.
-        sliced: Whether they are one query in several slices, which has to be one step.
+        guess: The analyst's guess for queries to which the training rows give none.
+        terms: Keyword arguments of the caller: ``silent``, ``strict`` and ``models`` are used.
+        sliced: Whether they are one query in several slices, which must be one step.
     """
     session.check_queries()
     executor, silent, strict = session.asked_of(), terms["silent"] or session.silent, terms["strict"]
@@ -130,7 +130,7 @@ def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
     """Raise QueryRejected if at least half of the slices would get intervals too wide to be useful.
 
     Raises:
-        QueryRejected: If at least half of the intervals would be that wide. Nothing is charged.
+        QueryRejected: If at least half of the intervals would be too wide. Nothing is charged.
     """
     state = executor.state()
     new = [
@@ -155,8 +155,8 @@ class MarginVerdict(Display):
     """Verdict on whether the first of two models is worse than the second by more than a margin.
 
     Attributes:
-        verdict: ``"not worse"``: it is worse by less than the margin, or better. ``"worse"``: by more than the margin.
-            ``"undecided"``: the interval holds both.
+        verdict: ``"not worse"``: the first model is better, or worse by less than the margin. ``"worse"``: it is worse
+            by more than the margin. ``"undecided"``: the interval contains both cases.
         margin: Margin in units of the metric.
         answer: The first score minus the second one, with its interval.
     """
@@ -191,7 +191,7 @@ def verdict_at(
 ) -> Literal["not worse", "worse", "undecided"]:  # fmt: skip
     """Return whether the first model is worse by more than a margin, from the interval of its score difference.
 
-    `greater` says whether a greater score is better.
+    `greater` is true if a greater score is better.
     """
     least, most = (low, high) if greater else (-high, -low)  # of how much better the first one is
     return "not worse" if least > -margin else "worse" if most < -margin else "undecided"
@@ -202,7 +202,7 @@ def _judged(
 ) -> Any:  # fmt: skip
     """Ask a comparison, and return its answer, or a verdict on it if a margin is given.
 
-    `guessed` says whether the caller passed a guess.
+    `guessed` is true if the caller passed a guess.
     """
     found, greater = (None, False) if margin is None else (as_float(margin), query.greater)
     if found is not None and not 0.0 <= found < math.inf:
@@ -229,7 +229,7 @@ def compare_elsewhere(
     ask: Callable[..., Any], both: tuple[Any, Any], metric: Any, *, margin: float | None = None,
     **given: Unpack[FitTerms],
 ) -> Any:  # fmt: skip
-    """Compare two arrays of predictions for rows that a service keeps, for `Holdout.compare` over HTTP."""
+    """Compare two arrays of predictions for rows of a remote holdout, for `Holdout.compare` over HTTP."""
     terms = _terms(given, models=2)
     if terms["guess"] is None:
         raise QueryRejected("A comparison of predictions over HTTP needs a guess. Pass guess=0 if you have none")

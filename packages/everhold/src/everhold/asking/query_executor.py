@@ -74,12 +74,12 @@ class LevelsOfFamilies(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AmongArrivals:
-    """The rows of an executor among all arrivals, and the counts when their tree opened.
+    """Position of an executor's rows among all rows that arrived, and the counts when the executor's tree opened.
 
     Attributes:
         changes: Number of arrivals and retirements so far, as `everhold.ledger.acts.arrived` counts them.
         before: The counts of queries and charges when the tree opened (S13).
-        rows: First and last of the rows, from 1, in the order of arrival; None where no rows arrived.
+        rows: Numbers of the first and the last row, from 1, in the order of arrival. None if no rows arrived.
     """
 
     changes: int = 0
@@ -116,8 +116,8 @@ class QueryExecutor:
             declared.
         training: The training rows, if there are any.
         analyst: Name of the analyst who asks; None for the steward.
-        place: Place of its rows and of its tree among all that arrived.
-        growth: All executors of the holdout, by tree; None where no rows arrived.
+        place: Position of its rows and its tree among all rows that arrived.
+        growth: All executors of the holdout, by tree. None if no rows arrived.
     """
 
     store: LedgerStore
@@ -136,21 +136,24 @@ class QueryExecutor:
     def ask(
         self, plan: QueryPlan[Result], *, strict: bool = False, beside: Mapping[str, Any] | None = None
     ) -> Result:  # fmt: skip
-        """Answer a query: its entries in order, as long as public state shows that the budget pays for them.
+        """Answer a query.
 
-        Repeats are answered from one plain read. What takes a few milliseconds to evaluate is reserved, evaluated,
-        answered and appended in one transaction. Everything else is evaluated before it, so that nobody waits for it.
+        Its entries are answered in order, as long as public state shows that the budget pays for them.
+
+        Repeats are answered from one read of the ledger. A query that takes at most a few milliseconds is evaluated and
+        recorded within one transaction. A longer one is evaluated before its transaction, so that other writers need
+        not wait.
 
         Args:
             plan: The plan of the query.
             strict: Raise `BudgetExhausted` instead of returning a refusal, and answer nothing if the budget may not pay
                 for all entries.
-            beside: Facts that the ledger keeps with new entries, such as names of models. Queries that differ in them
-                alone are the same query.
+            beside: Facts that the ledger keeps with new entries, such as names of models. Two queries that differ only
+                in these facts are the same query.
 
         Raises:
             QueryRejected: If one of its entries is new and the study was unsealed. Nothing is charged.
-            Outdated: If the query is about something that changed since it was compiled; nothing was answered.
+            Outdated: If the query is about something that changed since it was compiled. Nothing was answered.
         """
         drafts = plan.asked
         if self.analyst is not None or beside or any(ANALYST in draft.description for draft in drafts):
@@ -247,7 +250,7 @@ class QueryExecutor:
 
         Raises:
             IntegrityError: If the state belongs to other settings of the holdout.
-            RowsArrived: If other rows are there by now.
+            RowsArrived: If rows arrived or were retired since the executor was made.
         """
         data = head.state
         if (self.place.changes or ARRIVALS in data) and arrived(data) != self.place.changes:
@@ -264,7 +267,7 @@ class QueryExecutor:
 
         Args:
             head: Head of the ledger.
-            pricing: Prices of the entries. After the unsealing, only members of declared families are answered.
+            pricing: Prices of the entries. After the unsealing, only queries of declared families are answered.
             new: Number of entries that are new.
 
         Raises:
@@ -291,7 +294,7 @@ class QueryExecutor:
         return left_to(replace(part, asked=0, charged=0), self.mechanism, State())
 
     def remaining(self, head: Head) -> dict[str, int]:
-        """Return the remaining budget by name, for an analyst that of the allotment. It is 0 once unsealed."""
+        """Return the remaining budget by name: for an analyst that of the allotment, and 0 after the unsealing."""
         state = self.state_from(head)
         if head.accounts.closed:
             return dict.fromkeys(self.mechanism.remaining(state), 0)
@@ -308,7 +311,7 @@ class Execution:
         executor: The executor of the holdout.
         plan: The plan of the query.
         drafts: Drafts of its ledger entries, with the analyst's name.
-        strict: Whether nothing is answered if the budget may not pay for all of them.
+        strict: Whether nothing is answered if the budget may not pay for all entries.
     """
 
     executor: QueryExecutor
@@ -328,14 +331,14 @@ class Execution:
         """Answer new entries within a transaction, as long as the budget is certain to pay for the next one.
 
         The charge of an answer is public as soon as it is given, so the decision about the next entry may depend on it.
-        The result is that of asking the queries one after the other.
+        The result is the same as if the entries were asked one after the other.
 
         Args:
             transaction: The open transaction of the ledger.
             new: Positions of the new entries in the plan.
             turn: Positions of the entries to answer now; all others stay out of the ledger.
-            known: Secret values that are evaluated already, and the index in them of each of these entries. None to
-                evaluate the entries here.
+            known: Secret values that are evaluated already, and for each of these entries the index of its value. None
+                to evaluate the entries here.
         """
         executor, most, before = self.executor, self.plan.pricing.most, transaction.head
         state, accounts = executor.opened(before, self.plan.pricing, new=len(new)), before.accounts
@@ -383,7 +386,10 @@ class Execution:
         transaction.record(after, [made_of.get(place) for place in new])
 
     def paid(self, state: State, accounts: Accounts, count: int) -> int:
-        """Return how many of ``count`` new entries the budget covers: all or none if the plan is answered whole."""
+        """Return how many of ``count`` new entries the budget covers.
+
+        If the plan must be answered whole, it is all or none.
+        """
         paid = affordable(state, accounts, self.executor.analyst, count, pricing=self.plan.pricing)
         paid = min(paid, self.plan.capacity(state, accounts, count))
         return 0 if (self.plan.whole or self.strict) and paid < count else paid
@@ -410,9 +416,10 @@ class Execution:
 
 
 def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
-    """Return whether the ledger has an answer to a query that was not answered as a member of a declared family.
+    """Return whether the ledger has an answer to a query that is not an answer to a query of a declared family.
 
-    After the unsealing, a silent answer does not count unless the member has its own answer.
+    A silent answer does not count after the unsealing, unless the query was also asked as a query of its family
+    (`member`).
     """
     entry = ledger.find(query)
     if entry is None or entry.answer["source"] == "declared":
@@ -424,9 +431,9 @@ def _asked_of_tree(ledger: Ledger, query: str, member: str) -> bool:
 def ask_apart(
     executor: QueryExecutor, batch: Batch, *, strict: bool = False, beside: Mapping[str, Any] | None = None
 ) -> list[Answer]:  # fmt: skip
-    """Answer a batch of queries: members of declared families first, then all others in one step.
+    """Answer a batch of queries: first those of declared families, then all others in one step.
 
-    `strict` says whether to raise `BudgetExhausted` instead of returning a refused answer.
+    If `strict` is true, `BudgetExhausted` is raised instead of returning a refused answer.
     """
     answers: dict[int, Answer] = {}
     for part, places in batch.parts():
@@ -435,11 +442,9 @@ def ask_apart(
 
 
 def affordable(state: State, accounts: Accounts, analyst: str | None, count: int, *, pricing: Pricing) -> int:
-    """Return how many of ``count`` new queries the budget certainly covers.
+    """Return how many of ``count`` new queries the budget certainly covers. If it is 0, the next query is refused.
 
-    If the result is 0, the next query is refused.
-
-    The number follows from public state, so a refusal reveals nothing about the sealed rows.
+    The number depends only on public state, so a refusal reveals nothing about the sealed rows.
     """
     sure = pricing.sure(state, count)
     if pricing.reserved or analyst is None:
@@ -451,8 +456,8 @@ def noise_for(record: HoldoutRecord, state: State, queries: Sequence[str], *, ke
     """Return the noise for new queries. It is the same for the same queries in the same state.
 
     The state counts the answers, so no two steps of one ledger share noise. It depends on no time and on no hash of the
-    ledger, so a ledger that is restored and asked the same queries again draws the same noise. With a seed anybody can
-    repeat it.
+    ledger, so a ledger that is restored and asked the same queries again draws the same noise. If the noise has a seed,
+    anybody who knows the seed can compute it.
     """
     seed = record.configuration["seed"]
     if seed is not None:
@@ -475,12 +480,12 @@ def _seeded(seed: int, *, asked: int) -> Noise:
 
 
 def ask_in_rounds(work: Execution) -> tuple[Head, list[Committed | None]]:
-    """Answer a long query in several transactions. Returns the ledger's head afterwards, and the entries.
+    """Answer a long query in several transactions (rounds). Return the ledger's head afterwards, and the entries.
 
-    The budget for later entries depends on the charges of earlier ones. An interruption keeps the rounds that are
-    complete; each entry is both answered and charged, or neither. If a pass over the rows is expensive, as in a remote
-    engine, one pass also evaluates the entries that later rounds may answer. The values of entries that are refused
-    later are discarded.
+    The budget for later entries depends on the charges of earlier ones. If the call is interrupted, complete rounds
+    stay, and each entry is both answered and charged, or neither. If a pass over the rows is expensive, as in a remote
+    engine, one pass also evaluates entries of later rounds. Their values are discarded if the entries are refused
+    later.
     """
     ledger = work.executor.ledger
     entries: list[Committed | None] = [None] * len(work.drafts)
@@ -504,9 +509,9 @@ def ask_in_rounds(work: Execution) -> tuple[Head, list[Committed | None]]:
 
 
 def _next_turn(work: Execution, entries: Sequence[Committed | None]) -> tuple[list[int], list[int], list[int]]:
-    """Return positions of entries to look up or answer, of new ones to answer now, and of those to evaluate.
+    """Return positions of the next round's entries: all of them, the new ones to answer, and those to evaluate.
 
-    No new entry is answered and no sealed row is read if the budget may not pay for the next new entry.
+    If the budget may not pay for the next new entry, no new entry is answered and no sealed row is read.
     """
     plan, executor, order, first = work.plan, work.executor, list[int](), dict[str, int]()
     for place, line in enumerate(plan.asked):
@@ -535,7 +540,7 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
     Args:
         work: The execution of the query.
         first: Position of each entry by its fingerprint.
-        read: Whether the ledger is read; else only what this process has seen of it is used.
+        read: Whether to read the ledger. If False, only what this process has seen of the ledger is used.
     """
     head, stored = work.executor.ledger.look_up([*first], read=read)
     new = [place for fingerprint, place in first.items() if fingerprint not in stored]
@@ -547,10 +552,10 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
 
 
 def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> QuotedPrice:
-    """Return the price of a query and the width of its answer. Without a plan, price any new mean.
+    """Return the price of a query and the width of its answer. If `plan` is None, they are those of any new mean.
 
     Raises:
-        QueryRejected: If it is new and the study was unsealed.
+        QueryRejected: If the query is new and the study was unsealed.
     """
     head, mechanism = executor.ledger.head(), executor.mechanism
     if plan is None:
@@ -580,7 +585,7 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
 
 @dataclass(frozen=True)
 class DescribedTexts:
-    """Function that gives undeclared text expressions the level of their description, by its length.
+    """Function that gives a text expression that no family declares the level of its description, by its length.
 
     Attributes:
         compiler: The compiler of the holdout.
@@ -608,17 +613,14 @@ class DescribedTexts:
 
 
 class _Categories(dict[str, tuple[Any, ...]]):
-    """Categories of columns by name.
-
-    The categories of a column are read from the training rows when they are first needed.
-    """
+    """Categories of columns by name, read from the training rows when they are first needed."""
 
     def __init__(self, compiler: QueryCompiler) -> None:
         super().__init__()
         self._compiler = compiler
 
     def get(self, name: str, default: Any = ()) -> Any:
-        """Return the categories of a column, or the default where they are unknown."""
+        """Return the categories of a column, or the default if they are unknown."""
         from everhold.families.base import categories_of
 
         if name not in self:

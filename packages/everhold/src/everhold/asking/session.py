@@ -1,4 +1,4 @@
-"""Sessions: a holdout that is open on this machine, and goes on with rows that another process appended."""
+"""Sessions: a holdout that is open on this machine, and sees rows that other processes append."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def growth_of(executor: QueryExecutor) -> Growth | None:
 
 
 def with_present_rows(holder: SeesArrivals, act: Callable[[], Result]) -> Result:
-    """Call a function and return its result. If another process appended rows, call it again with these rows.
+    """Call a function and return its result. If another process appended rows meanwhile, call it again with all rows.
 
     A model predicts the same rows only once, even if the function is called again.
     """
@@ -73,7 +73,7 @@ class SeesArrivals:
 
     @property
     def _first(self) -> QueryExecutor:
-        """The executor of the holdout as it was created."""
+        """The executor of the rows with which the holdout was created."""
         growth = growth_of(self._executor)
         return replace(self._executor, analyst=None) if growth is None else growth.first
 
@@ -93,8 +93,9 @@ class HoldoutSession(SeesArrivals):
         store: Database of the ledger.
         record: The record of the holdout, with settings that were checked.
         folder: The private folder of its rows.
-        engine: The table that holds the sealed rows, if they stay in one and it was passed.
-        checked: The rows were just sealed, so they need not be compared with their fingerprint.
+        engine: The engine's table with the sealed rows, if it was passed. None if it was not, or if the rows are in
+            files.
+        checked: True if the rows were just sealed, so that they need not be compared with their fingerprint.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class HoldoutSession(SeesArrivals):
 
     @property
     def first(self) -> QueryExecutor:
-        """The executor of the holdout as it was created."""
+        """The executor of the rows with which the holdout was created."""
         return self._first
 
     def see_arrivals(self, growth: Growth | None = None) -> None:
@@ -202,7 +203,7 @@ class HoldoutSession(SeesArrivals):
         """Return a copy of the session that asks in the name of an analyst.
 
         Raises:
-            QueryRejected: If there is no allotment of that name, or nobody asks anything here.
+            QueryRejected: If there is no allotment of that name, or `Holdout.ask` answers no queries of this holdout.
         """
         view = copy.copy(self)
         try:
@@ -219,7 +220,10 @@ class HoldoutSession(SeesArrivals):
         self._executor = replace(self._executor, level_of=FamilyLevels(self._executor.schema))
 
     def asked_of(self) -> QueryExecutor:
-        """Return the executor that answers next."""
+        """Return the executor that answers the next query.
+
+        If rows arrived, it is that of the tree with the narrowest answer.
+        """
         growth = cast("Growth | None", self._executor.growth)
         return self._executor if growth is None else growth.best(self._executor.analyst)
 
@@ -246,7 +250,7 @@ class HoldoutSession(SeesArrivals):
         """Raise QueryRejected if queries go through an extension and not through `Holdout.ask`.
 
         Raises:
-            QueryRejected: If none are answered. Nothing was charged.
+            QueryRejected: If `Holdout.ask` answers no queries of this holdout. Nothing was charged.
         """
         if self.recorded:
             for accessor in self.in_charge():

@@ -1,8 +1,8 @@
-"""Unsealing, the end of a study: all sealed numbers are told, and no new query is answered (S8).
+"""Unsealing, the end of a study: all sealed numbers are revealed, and no new query is answered (S8).
 
-Every query that was asked has an interval of its own that contains the population's value, together with all others,
-whatever was told of it. Once no further query can depend on them, all of these intervals can be told exactly. So the
-entry that tells them closes the ledger in the same transaction.
+Each query has a sealed interval of its own. All these intervals contain their population values together, whatever
+analysts were told of them. When no further query can depend on them, all of them can be revealed exactly. So the entry
+that reveals them also closes the ledger, in the same transaction.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ if TYPE_CHECKING:
 
 
 def unseal(executor: QueryExecutor, *, before: Callable[[], None] | None = None) -> Unsealed:
-    """Tell all sealed numbers and close the study, in one transaction. A repeated call tells the same numbers.
+    """Reveal all sealed numbers and close the study, in one transaction. A repeated call returns the same numbers.
 
     Args:
         executor: Executor of the open holdout.
-        before: Function that asks silent queries first, after all checks.
+        before: Function that is called after all checks and before the unsealing, to ask silent queries.
 
     Raises:
         QueryRejected: If the study cannot be unsealed. Nothing was told or changed.
-        IntegrityError: If the ledger is not what was written. Nothing was told or changed.
+        IntegrityError: If the ledger was altered. Nothing was told or changed.
 
-    Warns:
-        EverholdWarning: If other holdouts lose their promise; before anything is told.
+    Warns: EverholdWarning: If other holdouts lose their promise. The warning comes before anything is revealed.
     """
     _check(executor)
     if not executor.ledger.head().accounts.closed:
@@ -93,7 +92,10 @@ def _check(executor: QueryExecutor) -> None:
 
 
 def disclosed(entries: Sequence[Entry]) -> dict[int, Numbers]:
-    """Return the unsealed answers by the number of the entry, or an empty dict before the unsealing."""
+    """Return the numbers that the study's unsealing revealed, by the number of their entry.
+
+    Empty before the unsealing.
+    """
     told = {}
     for entry in entries:
         if entry.answer["source"] == UNSEALING:
@@ -113,13 +115,13 @@ def as_row(entry: Entry, numbers: Numbers) -> Numbers:
 
 
 def _gain(mean: float, *, towards: float) -> float:
-    """Return the gain of a mean, rounded in one direction where floating point cannot hold it."""
+    """Return the gain of a mean. If floating point cannot hold it, it is rounded in the direction of `towards`."""
     gain = 2.0 * mean - 1.0
     return gain if gain + 1.0 == 2.0 * mean else math.nextafter(gain, towards)
 
 
 def disclosed_at(executor: QueryExecutor, sequence: int | None) -> dict[int, Numbers]:
-    """Return the numbers that an unsealing disclosed. The key is the number of the ledger entry that they belong to."""
+    """Return the numbers that an unsealing revealed, by the number of the ledger entry to which they belong."""
     return {} if sequence is None else disclosed([*executor.ledger.entries(sequence - 1, 1)])
 
 
@@ -157,7 +159,7 @@ def affected_holdouts(executor: QueryExecutor) -> list[str]:
     """List the other holdouts whose guarantee ends if this one is unsealed, in sentences.
 
     Raises:
-        QueryRejected: If it cannot be unsealed.
+        QueryRejected: If this holdout cannot be unsealed.
     """
     _check(executor)
     said = []
@@ -185,12 +187,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def recover_ledger(store: LedgerStore, record: HoldoutRecord, folder: Path) -> None:
-    """Count lost answers as spent, in an entry of the ledger. Does nothing if nothing was lost.
+    """Count lost answers as spent, in an entry of the ledger. If nothing was lost, nothing is recorded.
 
-    The newest head has the numbers of answered queries and of charges, so the mechanism continues as if it had answered
-    the lost queries. If that file is lost, too, nobody knows, and all that is left counts as spent. What was left of
-    allotments is taken back, because nobody knows on whose behalf it was spent. If the lost part of the ledger
-    contained the unsealing, the study stays closed.
+    The newest head in the head file has the numbers of answered queries and of charges, so the mechanism continues as
+    if it had answered the lost queries. If the head file is lost too, the numbers are unknown, and the whole remaining
+    budget counts as spent. The unspent parts of allotments are removed, because it is unknown which analyst spent them.
+    If the lost part of the ledger contained the unsealing, the study stays closed.
 
     Raises:
         IntegrityError: If the database was altered or diverged, or if the mechanism cannot continue.

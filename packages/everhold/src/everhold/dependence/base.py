@@ -26,9 +26,10 @@ class SeriesFacts:
     """Facts about the positions of sealed and training rows in an order, for series models.
 
     Attributes:
-        lengths: Length of a series to the number of sealed series of that length.
-        ties: True if two sealed rows of one series share a place in the order.
-        training: Where the training rows of the same series stand, as seen from the sealed rows.
+        lengths: Number of sealed series of each length.
+        ties: True if two sealed rows of one series have the same value in the order column.
+        training: Position of the training rows of the same series relative to the sealed rows: before, after, among
+            them, or none.
         step: Usual distance of neighbouring sealed rows in the order, in units of the column (seconds for times): the
             mean of the distances within a tenth of the median. None if rows are alone in their series.
         training_step: Usual distance of neighbouring training rows; None if no series has two training rows.
@@ -52,9 +53,9 @@ class Links:
     """A graph for a drawing, with rows as nodes and edges between rows that depend on each other directly.
 
     Attributes:
-        places: Number of dots, a row or a latent node each.
+        places: Number of dots. Each is a row or a latent node.
         lines: Pairs of dots, from 0.
-        latent: Dots that are no rows.
+        latent: Numbers of the dots that are latent nodes and not rows.
     """
 
     places: int
@@ -97,8 +98,8 @@ class RowStructure(Protocol):
 class DependenceModel(ABC):
     """Base of all models of how the sealed rows depend on each other (docs/theory, section 4).
 
-    A model defines what it promises of averages, which columns it needs, and the texts that describe it. All models
-    are listed in `everhold.dependence.MODELS`. They are frozen, hashable and comparable.
+    A model defines how well averages of rows concentrate, which columns it needs, and the texts that describe it. All
+    models are listed in `everhold.dependence.MODELS`. They are frozen, hashable and comparable.
 
     Attributes:
         kind: Name of the model in the data that `to_dict` returns, such as ``"groups"``.
@@ -142,8 +143,8 @@ class DependenceModel(ABC):
     def concentration(self, rows: int) -> float:
         """Return the effective sample size of ``rows`` dependent rows, for the average of a query fixed in advance.
 
-        The average of the dependent rows deviates from its expectation as much as that of so many independent rows
-        (Statement S5 of docs/theory).
+        The average of the dependent rows deviates from its expectation no more than that of this number of independent
+        rows (Statement S5 of docs/theory).
 
         Raises:
             DependenceError: If the model says too little to bound the effective number of rows.
@@ -253,7 +254,7 @@ class DependenceModel(ABC):
 
         Args:
             rows: Number of sealed rows that the returned model is for.
-            units: Size of a unit to the number of units of that size, where rows are in units.
+            units: Number of units of each size, if rows are in units such as groups.
         """
         return self
 
@@ -266,7 +267,7 @@ class DependenceModel(ABC):
         """Return how much a row influences rows at a distance, for a chart: its title, and an array for each line.
 
         Args:
-            distances: The largest distance in rows; the first entry of a line is for distance 1.
+            distances: Largest distance, in rows. The first entry of a line is for the distance 1.
 
         Returns:
             None if influence does not depend on distance alone.
@@ -288,9 +289,9 @@ class DependenceModel(ABC):
         return None
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Return pairs of the size of a set of rows, such as a group, and the number of sets that are so large.
+        """Return the number of sets of rows, such as groups, of each size, if all sets are independent of each other.
 
-        All sets are independent of each other. None if the model knows no such sets.
+        None if the model knows no such sets.
         """
         return None
 

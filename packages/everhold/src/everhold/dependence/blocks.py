@@ -1,9 +1,10 @@
 """Tests of how many independent rows an ordered sample is worth, by how averages of blocks vary.
 
-Cut rows in order into blocks, and the centred sum of each varies like that of independent rows, or more where rows
-resemble each other: by the *design effect*, the number of rows that are worth one. Short blocks show what
-neighbours share, long ones what rows far apart do, so several lengths are tried. Noise in the values makes the design
-effect smaller but does not hide it, as it hides the correlation of neighbours.
+The rows are cut in order into blocks. If rows are independent, the sum of a block has a certain variance. If rows
+resemble each other, the variance is larger by a factor, the *design effect*: the number of rows that count as one
+independent row. Short blocks show what neighbours have in common, and long blocks what rows far apart do, so several
+lengths are tried. Noise in the values makes the design effect smaller but does not hide it, while it can hide the
+correlation of neighbours.
 
 Source: the batch means of simulation studies; Kish 1965 for the design effect.
 """
@@ -39,8 +40,8 @@ class BlockVarianceTest:
     """The result of a test of how averages of blocks vary, with one entry for each outcome.
 
     Attributes:
-        p_values: Chance, over all block lengths together, of a variance as large as this if rows are worth what is
-            promised; 1 if nothing can be said, as for very rare outcomes. Shape (outcomes,).
+        p_values: Probability, over all block lengths together, of a variance as large as this if rows are worth what is
+            promised, shape (outcomes,). It is 1 if the test cannot be used, as for very rare outcomes.
         effects: Number of rows that count as one independent row, by block length. Shape (outcomes, lengths).
         freedom: Degrees of freedom of each effect, shape (outcomes, lengths).
         fit: Whether the sums of such blocks are treated as normal, shape (outcomes, lengths).
@@ -63,8 +64,8 @@ class BlockVarianceTest:
     def at_most(self) -> NDArray[np.float64]:
         """Upper ends for the design effect, shape (outcomes,).
 
-        The longest blocks count as well: groups of that many consecutive rows promise no more than these rows are
-        worth.
+        They are computed from the longest blocks too, because groups of that many consecutive rows promise no more than
+        these rows are worth.
         """
         most = self.effects * self.freedom / scipy.special.chdtri(self.freedom, 1.0 - _SURE)
         return np.asarray(most.max(axis=1, initial=1.0))
@@ -95,7 +96,7 @@ def block_variance_of_means(sums: ArrayLike, sizes: ArrayLike, *, promised: floa
     Args:
         sums: Sums of each block in order, shape (outcomes, blocks).
         sizes: Rows of each block, shape (blocks,).
-        promised: Rows for each effective row that are promised.
+        promised: Promised number of rows for each independent row.
 
     Examples:
         >>> rows = np.random.default_rng(0).integers(0, 2, 4_096)
@@ -134,9 +135,9 @@ def _block_variance(
 ) -> BlockVarianceTest:
     """Test the variance of block sums of standardised rows, as `block_variance_of_means` does.
 
-    If rows are worth what is promised and blocks are long, ``D / promised`` is about chi-square over its degrees of
-    freedom, fewer where the sums have heavy tails (``kurtoses``: fourth moments of the rows, shape (outcomes,)). The
-    smallest p-value counts, times the number of lengths.
+    If rows are worth what is promised and blocks are long, the design effect over the promised one is about chi-square
+    over its degrees of freedom. These are fewer if the sums have heavy tails (``kurtoses``: fourth moments of the rows,
+    shape (outcomes,)). The result is the smallest p-value times the number of lengths.
     """
     rows, joining, begins, squares, usual = _joined_blocks(sizes.tobytes(), sizes.dtype.str)
     if not len(begins):
@@ -158,7 +159,7 @@ def _joined_blocks(
 ) -> tuple[float, NDArray[np.float64], NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
     """Return the numbers that depend on the sizes of the shortest blocks alone, for all lengths of blocks.
 
-    Each length joins two blocks of the one before; of an odd number the last stays alone.
+    Each length joins pairs of blocks of the length before. If their number is odd, the last block stays alone.
 
     Returns:
         The number of rows; which blocks each longer block joins, shape (shortest blocks, blocks of all lengths); where
@@ -177,9 +178,9 @@ def _joined_blocks(
 def warn_of_long_memory(model: DependenceModel, outcomes: Sequence[NDArray[np.float64]], *, state: str) -> None:
     """Warn if long blocks of the rows that a model was fitted to vary more than the model says.
 
-    The model was fitted to neighbouring rows. That is not enough where a state that changes slowly is recorded with
-    errors: neighbours are then weakly correlated, and rows that are far apart nearly as strongly. Sums over long blocks
-    show it.
+    The model was fitted to neighbouring rows. If a state that changes slowly is recorded with errors, neighbours are
+    weakly correlated, and rows far apart nearly as strongly. The fit does not see that, but sums over long blocks show
+    it.
 
     Args:
         model: The model that was fitted to the rows.

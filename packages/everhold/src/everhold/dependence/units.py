@@ -59,7 +59,7 @@ class RowUnits(DependenceModel):
 
     @property
     def known_counts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of unit size and number of units. Raises DependenceError while they are unknown.
+        """Pairs of unit size and number of units.
 
         Raises:
             DependenceError: If the sizes are not known yet, because no rows were sealed.
@@ -200,7 +200,7 @@ class Groups(RowUnits):
         return self.known_counts[-1][0] / epsilon
 
     def independent_sets(self) -> Mapping[int, int] | None:
-        """Return the size of a group to the number of groups of that size; None while sizes are unknown."""
+        """Return the number of groups of each size, or None while the sizes are unknown."""
         return dict(self.counts) or None
 
     @property
@@ -252,10 +252,10 @@ class Groups(RowUnits):
 class InOrder(RowUnits):
     """A model of units, such as days, that follow each other in time and may depend on each other in any way.
 
-    Answers are about an average over the sealed units: of the expected value of each unit, given everything that came
-    before it (Statement S15 of docs/theory). If rows are independent, that is the mean of the population. For a
-    forecast it is the skill on these days without the chance of each day. It is not the mean of a stationary law,
-    because it includes conditions that last for many days, such as a calm year.
+    Answers are about an average over the sealed units: that of the expected value of each unit, given everything before
+    it (Statement S15 of docs/theory). If rows are independent, that is the mean of the population. For a forecast it is
+    its skill on these days, without the random part of each day. It is not the mean of a stationary law, because it
+    includes conditions that last for many days, such as a calm year.
 
     All training rows have to come before the first sealed unit. How many rows a unit has must not depend on what
     happens in it.

@@ -42,9 +42,9 @@ class Family(ABC):
         """
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """Return ln(1 / weight) of the least likely member, or None if it is not known before there are rows.
+        """Return ln(1 / weight) of the member with the smallest weight, or None if it is unknown before there are rows.
 
-        ``training`` is True if there will be training rows, without which some members are two queries.
+        ``training`` is True if there will be training rows. Without training rows some members count as two queries.
         """
         return None
 
@@ -62,8 +62,8 @@ class BoundFamily(ABC):
     def nats(self, bound: BoundQuery) -> float | None:
         """Return ln(1 / weight) of a query if it is a member of the family, else None.
 
-        The weights of all members sum to at most 1. The row values and the interval procedure of a member follow from
-        the query, the schema and the training rows.
+        The weights of all members sum to at most 1. The query, the schema and the training rows alone determine the row
+        values and the interval procedure of a member.
         """
 
     def check_training(self, bound: BoundQuery, training: StoredRows | None) -> None:  # noqa: B027  # most have none
@@ -81,7 +81,7 @@ class BoundFamily(ABC):
     @property
     @abstractmethod
     def most_nats(self) -> float:
-        """ln(1 / weight) of the least likely member, in nats."""
+        """ln(1 / weight) of the member with the smallest weight."""
 
     def half_width(self, nats: float) -> float | None:
         """Return the half-width of the interval that the family itself gives, or None if only members have intervals.

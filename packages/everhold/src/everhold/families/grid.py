@@ -1,9 +1,9 @@
 """The search space family: models that one estimator becomes at the points of a grid, fitted on training rows.
 
-A member is a point. Which model belongs to it must follow from the point, the estimator, the seed, the versions of
-packages and the training rows, and from nothing that was told. So everhold fits the model itself, with one thread and
-with seeds that are fixed. What a fit reads besides would be a way for answers to choose the model: files, programs and
-the network are refused to it, and a clock or the environment is not seen. A model that is given away is a copy.
+A member is a point. The point, the estimator, the seed, the versions of packages and the training rows must determine
+its model, and no answer may. So everhold fits the model itself, with one thread and fixed seeds. Anything else that a
+fit reads could let answers choose the model. So a fit cannot use files, programs or the network. A fit that reads a
+clock or the environment is not noticed. Models are returned as copies.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class GridFamily(Family):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything that determines the fitted models, as plain JSON data. It changes when the estimator does."""
+        """Everything that determines the fitted models, as plain JSON data. Another estimator has other facts."""
         return {
             "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.listed,
             "seed": self.seed, "metric": self.metric, "size": str(self.space.size),
@@ -122,7 +122,7 @@ class GridFamily(Family):
             ) from None
 
     def _pinned(self, model: Any, point: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters that make fits repeatable: the family's seed where none is set, and one thread."""
+        """Return the parameters of a point, with the family's seed for each seed that is not set, and one thread."""
         pinned: dict[str, Any] = {}
         for name, value in model.get_params(deep=True).items():
             last = name.rpartition("__")[2]
@@ -174,7 +174,7 @@ class BoundGrid(BoundFamily):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the facts that decide the models."""
+        """SHA-256 of the facts that determine the models."""
         return digest(self.facts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class BoundGrid(BoundFamily):
 
 
 def _name(estimator: Mapping[str, Any]) -> str:
-    """Return the class name of an estimator, taken from its public description."""
+    """Return the class name of an estimator, as in its public description."""
     return str(estimator["class"]).rpartition(".")[2]
 
 
@@ -340,7 +340,7 @@ _MOST_VALUES = 100_000  # in all lists together
 
 
 def _listed(values: Mapping[str, Any], value: Any, missing: Any) -> Any:
-    """Return the listed value with the same description, else an equal number such as 1.0 for 1, else ``missing``."""
+    """Return the listed value with the same description, else an equal one such as 1.0 for 1, else ``missing``."""
     if (known := values.get(canonical({"": described(value)}), missing)) is not missing or isinstance(value, bool):
         return known
     numbers = [each for each in values.values() if isinstance(each, int | float) and not isinstance(each, bool)]
@@ -369,7 +369,7 @@ class Space:
 
     @cached_property
     def _known(self) -> Sequence[Mapping[str, Mapping[str, Any]]]:
-        """For each grid and parameter, its values by the canonical JSON of their description."""
+        """For each grid and parameter, its values by the canonical JSON of their public descriptions."""
         return [
             {name: {canonical({"": described(value)}): value for value in values} for name, values in grid.items()}
             for grid in self.grids
@@ -446,7 +446,7 @@ def _values(name: str, values: Any) -> list[Any]:
 
 
 def _steps(name: str, distribution: Any) -> Any:
-    """Return the range of values of a distribution over finitely many whole numbers."""
+    """Return the values of a distribution over finitely many whole numbers, as a range."""
     least, most = distribution.support() if hasattr(distribution, "support") else (0.0, math.inf)
     if not hasattr(getattr(distribution, "dist", None), "pmf") or not math.isfinite(most - least):
         raise QueryRejected(

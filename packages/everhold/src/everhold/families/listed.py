@@ -84,7 +84,10 @@ class ListedFamily(Family):
         return found
 
     def planned_nats(self, *, training: bool) -> float | None:
-        """Return ln(1 / weight) of the least likely query. Repeated texts are refused if spelled alike."""
+        """Return ln(1 / weight) of the query with the smallest weight.
+
+        A text that is listed twice in one spelling is refused.
+        """
         weights, found = self.checked_weights(), set[Any]()
         for asked in self._each(_check_kind):
             known = isinstance(asked, MeanQuery) and isinstance(asked.text, str)
@@ -116,17 +119,17 @@ class ListedFamily(Family):
 
 
 def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[Any]:
-    """Compile a query as a member of a declared list, which is answered at no cost and at any time.
+    """Compile a query as if it were a member of a declared list, to check that it can be one.
 
-    The query is compiled as if all of its parts were declared, so that it is refused now if asking it would be refused.
+    It is refused here if asking it later would be refused. Members are answered at no cost and at any time.
 
     Args:
         query: The query, as the user wrote it.
         compiler: The compiler of the holdout in which it is declared.
 
     Raises:
-        QueryRejected: If the query cannot be answered as declared. The reason says what to declare in its place, if
-            there is something.
+        QueryRejected: If the query cannot be answered as declared. The message says what can be declared in its place,
+            if anything can.
     """
     _check_kind(query).check(compiler)
     plan = _compiled(query, compiler)
@@ -181,9 +184,9 @@ class BoundList(BoundFamily):
 
     Attributes:
         members: Text for people and ln(1 / weight) of each member, by its fingerprint.
-        trained: SHA-256 of the row values of training rows, of members that are predictions, by fingerprint. They say
-            how the interval is made, and were fixed when the member was declared (S10).
-        wholes: Number of listed queries, of which the members are the parts.
+        trained: For members that are predictions: SHA-256 of their row values on training rows, by fingerprint. These
+            values decide how the interval is made, so they are fixed when the member is declared (S10).
+        wholes: Number of listed queries. The members are their parts.
     """
 
     kind: ClassVar[str] = "listed"

@@ -1,7 +1,7 @@
-"""A pool of rows that a judge has judged and nobody has labelled, recorded beside the families (S18).
+"""A pool of unlabelled rows with verdicts of a judge, such as a model, recorded beside the families (S18).
 
-A pool has no members. It takes a part of the probability of failure for the shares of what the judge says in the
-population. `everhold.queries.means.assisted` asks about human labels with its help.
+A pool has no member queries. It takes a part of the probability of failure for intervals of what the judge says in the
+population. `everhold.queries.means.assisted` uses these intervals for narrower answers about human labels.
 """
 
 from __future__ import annotations
@@ -97,16 +97,16 @@ class PoolFamily(Family):
 
 @dataclass(frozen=True, slots=True)
 class PooledMean:
-    """The mean over a pool of one judge: a condition or a number that was computed on each of its rows.
+    """Mean of a judge's condition or number over the rows of a pool.
 
     Attributes:
         text: The condition or the number.
         ends: Range of the number; None for a condition.
         rows: Number of rows of the pool.
         share: The mean, as a share of the range.
-        seen: Histogram of a number's values, or sums by group; None if the rows are independent and the share alone is
+        seen: Histogram of a number's values, or sums by group. None if the rows are independent and the share is
             enough.
-        verdict: True if the mean is the share of one verdict of a text.
+        verdict: True if the mean is the share of one verdict of a judge whose verdicts are texts.
     """
 
     text: str
@@ -119,8 +119,9 @@ class PooledMean:
     def within(self, nats: float) -> tuple[float, float]:
         """Return the interval of the population's mean, as shares of the range, at the level ``exp(-nats)``.
 
-        A verdict has this level times its chance (S18), so that all verdicts share it that a text could have. A chance
-        just below the lower limit is excluded at its own level, and then all smaller ones are.
+        The level of one verdict among several texts is this level times the verdict's probability (S18). So all
+        possible verdicts share the level. If a probability just below the lower limit is excluded at its own level, all
+        smaller ones are excluded as well.
         """
         if not self.verdict:
             return self._within(nats)
@@ -176,9 +177,9 @@ class BoundPool(BoundFamily):
         rows: Number of rows of the pool.
         content: SHA-256 of the rows of the pool, in any order.
         judges: One mean for each judge, or one for each of its verdicts but the commonest one, by `key_of_judge`.
-        known_by: Columns by which rows of the pool are recognized among arriving rows: the row id, the group, or all
+        known_by: Columns by which rows of the pool are recognised among arriving rows: the row id, the group, or all
             columns that the pool shares with the sealed rows and that have a value in each row of the pool.
-        hashes: Hashes of the columns ``known_by``, to be kept beside the sealed rows; empty once they are kept.
+        hashes: Hashes of the columns ``known_by``, to be written beside the sealed rows. Empty after they were written.
     """
 
     kind: ClassVar[str] = "pool"
@@ -248,7 +249,8 @@ class BoundPool(BoundFamily):
             key: The steward's `notes_key`, with which the hashes of the pool's rows are checked.
 
         Raises:
-            HoldoutRejected: If one has the id or group of a row of the pool, or more equal rows of it than by chance.
+            HoldoutRejected: If an arriving row has the id or group of a row of the pool, or more rows are equal than
+                chance allows.
             IntegrityError: If the hashes of the pool's rows were altered or are missing.
         """
         known_by = {name: schema.columns[name] for name in self.known_by}
@@ -272,7 +274,7 @@ class BoundPool(BoundFamily):
 
     @property
     def shown(self) -> str:
-        """A sentence part for people: the number of rows and the judges."""
+        """Description for people: the number of rows and the judges."""
         listed = ", ".join(part.text for parts in self.judges.values() for part in parts)
         return f"a pool of {self.rows:,} rows of the same population, on which {listed} was not tuned"
 
@@ -287,9 +289,9 @@ def pool(rows: RowSource, judges: Sequence[str | MeanQuery]) -> PoolFamily:
 
     Record it with ``Holdout.create(declared=...)`` or `Holdout.declare`. It cannot be changed afterwards. Its rows have
     to be drawn from the population of the sealed rows, independently of them, and no judge may have been tuned on it or
-    on sealed rows. Neither can be seen in the data. Rows that are sealed are refused, and so are rows of the pool that
-    are appended later. If the sealed rows are in groups, the pool must have whole groups by the same column, and no
-    group that is sealed.
+    on sealed rows. The data cannot show whether this is so. Rows that are sealed are refused, and so are rows of the
+    pool that are appended later. If the sealed rows are in groups, the pool must have whole groups by the same column,
+    and no group that is sealed.
 
     Args:
         rows: A table or a file, as for `Holdout.create`; columns are named as the sealed ones.
@@ -309,7 +311,7 @@ def _verdicts(connection: duckdb.DuckDBPyConnection, judge: str) -> list[MeanQue
     """Return a condition "the column has this verdict" for each verdict of a judge except the most frequent.
 
     Raises:
-        QueryRejected: If there is only one, or there are too many. Nothing is changed.
+        QueryRejected: If the judge has only one verdict, or too many. Nothing is changed.
     """
     column = quoted(judge)
     ordered = f"SELECT {column} FROM pool GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {_MOST_VERDICTS + 1}"
@@ -348,9 +350,10 @@ def _hashes_file(folder: Path, content: str, number: int) -> Path:
 def _known_by(
     connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind], schema: Schema, group_by: str | None
 ) -> dict[str, ColumnKind]:
-    """Return the columns by which rows of a pool are recognized, with their kinds: group, row id, or all shared.
+    """Return the columns that recognise rows of a pool, with their kinds: group, row id, or all shared columns.
 
-    Shared columns without a value in some row, such as that of the labels, do not count: they may be filled in later.
+    A shared column in which some row has no value, such as that of the labels, is left out, because it may be filled
+    later.
     """
     named = group_by if group_by is not None else schema.row_id
     if named is not None and named in kinds:
@@ -363,15 +366,15 @@ def _known_by(
 
 
 def _names_rows(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> bool:
-    """Return True if rows are recognized by a column of ids or groups, False if by all their values together."""
+    """Return True if rows are recognised by a column of ids or groups, False if by all their values together."""
     return next(iter(known_by), None) in (group_by, schema.row_id)
 
 
 def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | None) -> list[str]:
     """Return SQL for hashes of a row. Equal rows have at least one equal hash, in all versions of DuckDB.
 
-    Ids and groups are equal if `same_id` writes them alike. Other rows are equal if all their values are, in single
-    precision, to which a file may have rounded them, or in double precision, which keeps large whole numbers apart.
+    Ids and groups are equal if `same_id` gives the same text. Other rows are equal if all their values are equal in
+    single precision (a file may have rounded them) or in double precision (which distinguishes large whole numbers).
     """
     if _names_rows(known_by, schema, group_by):
         forms = [[same_id(name) for name in known_by]]
@@ -383,9 +386,9 @@ def _marks(known_by: Mapping[str, ColumnKind], schema: Schema, group_by: str | N
 
 
 def _shared(connection: duckdb.DuckDBPyConnection, rows: KnownRows, pool: KnownRows, *, named: bool) -> int:
-    """Return how many rows are in a pool, or 0 if as many rows may be equal by chance.
+    """Return how many of some rows are in a pool, or 0 if that many rows may be equal by chance.
 
-    If ``named`` is True, rows are recognized by ids or groups, and none is equal by chance.
+    If ``named`` is True, rows are recognised by ids or groups, so no row is equal by chance.
     """
     shared = rows.found_in(pool)
     if not shared or named:

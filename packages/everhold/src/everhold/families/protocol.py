@@ -22,9 +22,9 @@ A protocol file looks like this in TOML. If PyYAML is installed, YAML is read as
     [families.texts]
     texts = 40
 
-A query is a text, or a table of its kind with its subject, and its details by the names of the command line. Contrasts
-have the ``arms`` of the protocol unless they say others. A plan may know less: ``members = 1_000_000`` says how many
-members a family is going to have.
+A query is a text, or a table: the kind of the query with its subject, and further options by their names on the command
+line. Contrasts have the ``arms`` of the protocol unless they name others. For a plan it is enough to say how many
+members a family is going to have, as in ``members = 1_000_000``.
 """
 
 from __future__ import annotations
@@ -69,9 +69,8 @@ class Protocol(NamedTuple):
     """The contents of a study protocol: its declared families and planned settings.
 
     Attributes:
-        share: Part of the probability of failure that they have.
-        queries: Planned number of queries that are no members of declared families; None if the protocol does not say
-            it.
+        share: Part of the probability of failure that the declared families have.
+        queries: Planned number of queries that no family declares. None if the protocol does not say it.
         surprises: Planned number of surprises among these queries; None if the protocol does not say it.
         confidence: Probability with which all intervals hold at once; None if the protocol does not say it.
         groups: Column of the groups of rows, such as patients; None if the protocol does not say it.
@@ -140,9 +139,9 @@ def from_toml(text: str) -> dict[str, Any]:
 def from_yaml(text: str) -> Any:
     """Parse the YAML text of a protocol strictly into plain data.
 
-    Words are texts (``NO`` and ``on``, too) but for true, false and null. Numbers are decimal. A key that is written
-    twice is refused, and so are anchors, tags, a second document, and numbers that begin with 0, whose meaning differs
-    between readers of YAML.
+    All words except true, false and null are texts, also ``NO`` and ``on``. Numbers are decimal. Refused are repeated
+    keys, anchors, tags, a second document, and whole numbers with a leading 0, which readers of YAML understand
+    differently.
     """
     try:
         import yaml  # type: ignore[import-untyped]  # without the package that has its types
@@ -262,7 +261,7 @@ def family_from(table: object, *, what: str, arms: Mapping[str, Any] | None = No
     Args:
         table: The plain data of one family.
         what: The name of the family in messages.
-        arms: The arms of contrasts that name none.
+        arms: The arms of contrasts that do not name their own.
     """
     found: list[Any] = [table]
     for _ in range(_DEEPEST):

@@ -42,9 +42,10 @@ class StudyLine:
     """One line of a study plan: the half-widths of one kind of query.
 
     Attributes:
-        queries: The family, or the course of queries that are not declared.
-        members: Number of queries; None if the family has too many members for the number to say anything.
-        bits: Bits that its least likely member takes; None for queries that are not declared.
+        queries: Name of the family, or words for queries that are not declared.
+        members: Number of queries. None if it is not known or too large to be useful.
+        bits: Bits of the member with the smallest weight, which is log2(1 / weight). None for queries that are not
+            declared.
         widths: Half-widths at each of `VALUES`.
     """
 
@@ -58,8 +59,8 @@ class StudyLine:
 class StudyPlan(Display):
     """The interval widths that a study protocol leads to, computed before there are any data.
 
-    Widths of members never change. Widths of other queries are those of the last planned query: they depend on the
-    surprises before it, and on how many members were told before it.
+    Widths of declared queries never change. Widths of other queries are those of the last planned query: they depend on
+    the number of surprises and of answered declared queries before it.
 
     Attributes:
         confidence: Probability with which all intervals hold at once.
@@ -176,7 +177,7 @@ def plan_study(
         protocol: Path of a protocol file, the protocol that `everhold.protocol` returns, or the same content as plain
             data.
         rows: Number of sealed rows.
-        queries: Planned queries that are no members; by default what the protocol says, or 1,000.
+        queries: Planned number of queries that no family declares. By default what the protocol says, or 1,000.
         **terms: ``surprises``, the planned surprises among them, by default what the protocol says, or 10;
             ``confidence``, the probability with which all intervals hold at once; ``dependence`` of the rows on each
             other, independent by default; and ``training_rows``, by default as many as are sealed, 0 for none.

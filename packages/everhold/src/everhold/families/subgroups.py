@@ -136,8 +136,8 @@ class BoundSubgroups(BoundFamily):
         of: The expression whose mean is asked about, and the ends of its range.
         together: Largest number of columns that define one subgroup.
         within: True if a mean within a subgroup is one query; False if it is made of two shares.
-        value: The expression as it is parsed.
-        known: Conditions that a row has a value, where the steward leaves others out.
+        value: The parsed expression.
+        known: Conditions that a row has a value, if the holdout's rule leaves rows without a value out.
     """
 
     kind: ClassVar[str] = "subgroups"
@@ -159,7 +159,7 @@ class BoundSubgroups(BoundFamily):
         return groups if self.within else 2 * groups
 
     def _is_member(self, bound: BoundQuery) -> bool:
-        """Return whether a query is the mean in a subgroup or over all rows, or a share that gives such a mean."""
+        """Return whether a query is the mean in a subgroup or over all rows, or one of two shares for such a mean."""
         own = self.value.expression.root
         if bound.pair is not None:
             first, whole = bound.pair.first.row_value, bound.pair.second.row_value
@@ -225,7 +225,7 @@ class BoundSubgroups(BoundFamily):
 
 
 def _known(of: MeanQuery, schema: Schema) -> frozenset[Node]:
-    """Return the conditions that a row has all values which the text needs; none if no rows are left out."""
+    """Return the conditions that a row has all values that a text reads. Empty if the holdout leaves out no rows."""
     needed = of.needed(schema)
     return _parts(parsed(have_values(needed), schema).root) if needed else frozenset()
 
@@ -257,7 +257,10 @@ def _parts(root: Node) -> frozenset[Node]:
 
 
 def _named(part: Node) -> tuple[str, Any]:
-    """Return the column and the category that a condition ``column = category`` names, else an empty name."""
+    """Return the column and the category of a condition ``column = category``.
+
+    For other conditions the column is empty.
+    """
     if part.operation is Operation.COLUMN:
         return str(part.value), True
     if part.operation is Operation.NOT and part.operands[0].operation is Operation.COLUMN:

@@ -5,8 +5,8 @@ for each node the operation, given the kind of its result, and then what the ope
 category, a text, or how many operands follow. Each choice is made with probabilities that sum to at most 1, and so the
 weights of all expressions together sum to at most 1 (Kraft's inequality).
 
-A number is written as ``sign m 10^e`` in decimal: d digits with probability ``2^-d``, the place of the first digit
-with a probability that halves with each step away from the tens, and the digits themselves, all alike.
+A number is written as ``sign m 10^e`` in decimal. It has d digits with probability ``2^-d``. The probability of the
+place of the first digit halves with each step away from the tens. All digits have the same probability.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _text_nats(text: str) -> float:
 
 
 def _spelled(value: object) -> float:
-    """Return ln(1 / weight) of a value that is written out, as a text or as a number."""
+    """Return ln(1 / weight) of a text or number in the code."""
     return _text_nats(value) if isinstance(value, str) else number_nats(float(value))  # type: ignore[arg-type]
 
 
@@ -215,7 +215,7 @@ class BoundTexts(BoundFamily):
         return None if nats is None or nats > self.most_nats else nats
 
     def _of(self, bound: BoundQuery) -> float | None:
-        """Return ln(1 / weight) of a query of texts, or None for any other query."""
+        """Return ln(1 / weight) of the mean of a text, or of a query made of texts, or None for any other query."""
         if isinstance(bound.row_value, RowValue) and bound.description.get("kind") in ("mean", "all rows"):
             value = bound.row_value
             nats = expression_nats(value.expression, self.schema.asked, self.categories) - math.log(_MEAN)
@@ -262,7 +262,7 @@ class BoundTexts(BoundFamily):
 
 
 def _without(part: BoundQuery, whole: BoundQuery) -> BoundQuery:
-    """Return the numerator of a ratio without the condition of the denominator, which is joined to it by "and"."""
+    """Return the numerator of a ratio without the condition of the denominator, with which it is joined by "and"."""
     first, second = part.row_value, whole.row_value
     if not isinstance(first, RowValue) or not isinstance(second, RowValue):
         return part

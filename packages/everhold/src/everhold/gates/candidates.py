@@ -87,8 +87,8 @@ class GateMetric:
     Attributes:
         make: Function from a candidate, and its predictions for the training rows as ``training=`` if there are any, to
             the query about the candidate.
-        make_of_classes: The same as ``make``, for labels other than 0 and 1 whose metric is another query; None if
-            there is no other query.
+        make_of_classes: The same as ``make`` for labels other than 0 and 1, if these need another query. None if they
+            do not.
         description: Public description of the metric in canonical form, before a candidate adds to it.
     """
 
@@ -184,7 +184,7 @@ class Gained:
     Attributes:
         total: The sum of paired row values in grid units.
         seen: Input of the interval procedure; None if the procedure needs the total alone.
-        mean: The number itself, where the total does not tell it.
+        mean: The gain as a share of the scale, if it does not follow from the total; else None.
     """
 
     total: int = field(repr=False)
@@ -220,7 +220,7 @@ class RowGain(Gain):
     Attributes:
         rises: True if higher row values are better; False if lower ones are.
         unit: Grid steps between 0 and 1.
-        group_by: Column with the group of each row; None if rows are no groups.
+        group_by: Column with the group of each row. None if rows are not in groups.
     """
 
     rises: bool
@@ -277,7 +277,7 @@ class Candidate:
     def prepared(cls, metric: GateMetric, predictions: Any, training: Any, compiler: QueryCompiler) -> Candidate:
         """Bind a candidate to the rows of a holdout. An estimator is tried on public rows.
 
-        A score of outcomes, such as F1, is compared row by row where the proof for that applies.
+        A score of outcomes, such as F1, is compared row by row if the proof for such a comparison applies.
 
         Raises:
             QueryRejected: If the candidate cannot be compared, or its metric differs from the gate's. Nothing is
@@ -318,9 +318,10 @@ class Candidate:
     def against(self, champion: Champion, metric: GateMetric, compiler: QueryCompiler) -> Gain:
         """Return how the mean gain over a champion is computed and bounded, decided by public facts.
 
-        If both are arrays for two classes, one is right wherever they differ: the exact sign test. Otherwise both
-        candidates' values on the training rows say how far gains spread. If some are unknown and both are arrays, the
-        arrays say it. Otherwise nothing is known but that gains lie in [-1, 1].
+        If both are arrays of two classes, one of them is right on each row where they differ, so the exact sign test is
+        used. Otherwise bets are used, and both candidates' values on the training rows predict how far gains spread. If
+        these are unknown and both are arrays, the arrays predict it. If neither is available, only the range [-1, 1] of
+        gains is known.
 
         Args:
             champion: The champion, of which only public facts are used.
@@ -360,7 +361,7 @@ class Candidate:
         return made((Chernoff if independent else Hoeffding)(rows=rows, training=rows))
 
     def _with_labels(self, labels: NDArray[Any], unit: int) -> NDArray[np.int64]:
-        """Return the row values, in grid units, that the candidate has if these are the labels of the sealed rows."""
+        """Return the candidate's row values, in grid units, for given labels of the sealed rows."""
         assert self.bound.sealed is not None
         assert self.bound.reads is not None
         (label,) = self.bound.reads
@@ -483,9 +484,9 @@ class OutputCandidate(Candidate):
         return ScoreGain(procedure, reader, mechanism, setting, self.rises, reach)
 
     def _ordered(self, own: NDArray[Any] | None, champion: NDArray[Any] | None) -> tuple[Any, Any] | None:
-        """Return the outputs of both models, first those that need the higher score, or None if one is unknown.
+        """Return the outputs of both models, first the model that needs the higher score. None if an output is unknown.
 
-        A challenger needs the higher score if higher scores are better, and else the champion.
+        The challenger needs the higher score if higher scores are better. Otherwise the champion needs it.
         """
         if own is None or champion is None:
             return None
@@ -494,7 +495,7 @@ class OutputCandidate(Candidate):
 
 @dataclass(frozen=True)
 class ScoreGain(Gain):
-    """The gain in a score of all rows, as of the query that compares two models.
+    """The gain in a score of all rows, computed like the query that compares two models.
 
     Attributes:
         reader: Reader of the labels and predictions.

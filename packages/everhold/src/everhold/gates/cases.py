@@ -1,8 +1,9 @@
 """Evidence of cases: a version reports results, and is promoted if all guards and one of its successes are proved.
 
-Rows are cases, each with an id. The results of champion and baseline lie beside the sealed rows; those of a challenger
-come with the challenge. The same name, such as a commit, gets the same verdict on the same results again. No number of
-a claim is told before the study is unsealed. Unsealing tells the gain in the first success.
+Rows are cases, each with an id. Results of champion and baseline are stored beside the sealed rows. Results of a
+challenger are passed with the challenge. If a challenger of the same name, such as a commit, comes with the same
+results again, the verdict is the same. Numbers of claims stay sealed until the study is unsealed, which reveals the
+gain in the first success.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         )
 
     def told_of(self, version: CaseVersion) -> dict[str, Any]:
-        """Return what the ledger's entry of a verdict has about results: a keyed digest of them."""
+        """Return what the ledger's entry of a verdict contains about the results: their keyed digest."""
         given = [version.results, *(version.rerun or ())]
         return {RESULTS: self.store.digest_of(np.concatenate([each.ravel() for each in given]))}
 
@@ -274,7 +275,7 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         """Return the stored verdict on the present champion, after a check that its results are the stored ones.
 
         Raises:
-            QueryRejected: If they are other results. Nothing was charged.
+            QueryRejected: If the results differ from the stored ones. Nothing was charged.
         """
         known = self.stored(gate)[0]
         if isinstance(champion, CaseVersion):
@@ -289,8 +290,8 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
     ) -> ClaimChallenge:  # fmt: skip
         """Build a challenge that the claims decide. The arguments after ``version`` are attributes of `ClaimChallenge`.
 
-        Its ledger entry has the width of the gain if that is not 1, and of an open challenge the number of the entry
-        that opened it.
+        Its ledger entry has the width of the gain's range if this is not 1. For an open challenge it also has the
+        number of the entry that opened it.
         """
         identity = challenge.challenge_of(gate, gate.champion, version.digest, self.executor.schema)
         first = self.units.suite.first
@@ -393,7 +394,10 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         self.keep(gate.champion, values)
 
     def _check_may_complete(self, gate: GateAccount) -> None:
-        """Raise QueryRejected unless the steward asks, or the analyst who promoted the champion."""
+        """Raise QueryRejected unless the steward asks, or the analyst who promoted the champion.
+
+        Only they may supply results that the champion lacks.
+        """
         analyst = self.executor.analyst
         if analyst is None:
             return
@@ -467,10 +471,10 @@ class ClaimChallenge(Challenge):
     Attributes:
         units: Cases, or groups of cases.
         proves: Function of ln(1 / level) that returns True if the claims are proved at this level. Secret.
-        keep: Keeps the challenger's results among those of the gate's champions.
-        opened: The open challenge that this closes; None for one that was given all results at once.
+        keep: Function that stores the challenger's results as those of a champion.
+        opened: The open challenge that this verdict closes. None if all results were passed at once.
         futile: True if the results ended the challenge early, with the champion kept, before all cases were handed out.
-        unsealed: The numbers that an unsealing tells at ln(1 / level), if it tells some. Secret.
+        unsealed: Function from ln(1 / level) to the numbers that an unsealing reveals, or None. Secret.
     """
 
     units: UnitPlan

@@ -1,9 +1,9 @@
 """A challenge: is the challenger proved to be better than the champion? The verdict is one word.
 
-The answer is *promoted*, if what is claimed is proved at the level of the query, or *kept*, which promises nothing. No
-value is told, so a kept challenge is free and a promotion costs one surprise (docs/theory, the gate). A challenge is
-one entry and one transaction. It is prepared against the champion of the moment; if that one has gone when the
-transaction is open, nothing is answered, and it is prepared again.
+The answer is *promoted* if the claim is proved at the level of the query. Otherwise it is *kept*, which promises
+nothing. No value is told, so a kept challenge is free and a promotion costs one surprise (docs/theory, the gate). A
+challenge is one entry of the ledger. It is prepared for the present champion. If the champion has changed when the
+transaction begins, nothing is answered, and the challenge is prepared again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Verdict(QueryResult):
             confidence: Confidence of the holdout.
             promoted: True if the challenger was promoted.
             charged: Number of surprises that the challenge cost.
-            repeated: True if the same challenge had been decided before, so that this verdict is that of then.
+            repeated: True if the same challenge was decided before, and this is its verdict.
             refused: True if the challenge was refused, so that nothing was decided.
         """
         margin, own = margin_of(gate), {} if gate.limit is None else {"challenges": gate.left}
@@ -165,7 +165,7 @@ class Challenge(QueryPlan[Verdict]):
         described: Public facts that the ledger entry holds besides the identity.
         about: Words for what a promotion is about; None for the population.
         mechanism: The mechanism for the rows that decide.
-        keeping: Number of silent queries for which there has to be room afterwards.
+        keeping: Number of silent queries that the budget must still cover after the challenge.
     """
 
     gate: GateAccount
@@ -236,13 +236,13 @@ class Challenge(QueryPlan[Verdict]):
 
 
 def challenge_of(gate: GateAccount, champion: str, challenger: str, schema: Schema) -> dict[str, Any]:
-    """Return the identity of a challenge as a dict: gate, champion, challenger, and which rows or cases arrived."""
+    """Return the facts that identify a challenge: gate, champion, challenger, and which rows or cases arrived."""
     of = {"kind": "challenge", "gate": gate.name, "champion": champion, "challenger": challenger}
     return {**of, **dict(schema.about)}
 
 
 def check_gates(mechanism: Mechanism) -> None:
-    """Raise QueryRejected if the mechanism's answers have no levels that public facts decide."""
+    """Raise QueryRejected if the mechanism has no gates, which need levels that public facts decide."""
     if not has_public_levels(mechanism):
         raise QueryRejected(
             f"The mechanism {mechanism.name} of this holdout does not support gates. Use a holdout with "
@@ -269,7 +269,7 @@ def record_act(
 
     Args:
         executor: Executor of the open holdout.
-        draft: The entry; its kind is its source.
+        draft: The entry. Its kind becomes the source of its answer.
         extension: Class of the ledger extension that keeps acts of this kind.
         check: Function that refuses the act if the accounts have changed since it was prepared.
         keep: Function that writes files. It is called inside the transaction, after the last check.
@@ -418,7 +418,7 @@ class Evidence(ABC, Generic[Handed]):
         )  # fmt: skip
 
     def over(self, executor: QueryExecutor) -> Self:
-        """Return the same evidence with another executor, such as an executor for rows that have arrived."""
+        """Return the same evidence with another executor, such as one for rows that arrived since."""
         return replace(self, executor=executor)
 
     @property
@@ -551,7 +551,7 @@ def most_gain(metric: Mapping[str, Any]) -> float | None:
 def bounds_of(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:
     """Return the bounds of a champion's gain over the champion before it, and the least gain over the first one.
 
-    The gain over the first champion is None where gains do not add up.
+    The least gain over the first champion is None if gains in this metric do not add up.
 
     Args:
         gate: Public record of the gate.

@@ -1,8 +1,8 @@
 """Checks of a version against a gate's baseline: not worse, a regression, or undecided.
 
-A check is a challenge that changes no champion. Its verdict is free while it is the same as that of the latest check
-that was charged; another verdict costs a surprise. So a branch that stays as good as it was is checked for nothing.
-The end of the module tells verdicts of checks and challenges in Markdown.
+A check is a challenge that changes no champion. A verdict that equals that of the latest charged check is free. Any
+other verdict costs a surprise. So checks of a branch that stays as good as it was are free. The end of the module
+writes verdicts of checks and challenges in Markdown.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CheckVerdict(QueryResult):
             verdict.
         challenger: Name of the version.
         statement: The proved statement in docs/theory on which the verdict rests.
-        missing: What becomes of runs without a result, in words; empty where they are refused.
+        missing: Words for how runs without a result are treated. Empty if they are refused.
     """
 
     verdict: str
@@ -122,7 +122,8 @@ class Check(ClaimChallenge):
     Attributes:
         margin: The margin, in units of the metric's range.
         free: The verdict that costs nothing, that of the latest charged check.
-        marks: Number of surprises charged before, for which ``free`` is right.
+        marks: Number of surprises that checks had cost when the check was prepared. If it has changed, ``free`` is
+            outdated.
         paired: The results of the version and the baseline. Secret.
         cases_needed: Number of further cases that an undecided check reports, computed from public facts and the
             version's own results.

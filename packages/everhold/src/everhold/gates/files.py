@@ -1,9 +1,9 @@
 """Files of results become runs of cases, and `outcomes` says which runs count.
 
-A row of a file need not be a run: a test may not have run, it may have crashed, passed at a retry, or been copied from
-a cache. Each reader makes a `CaseRun` of each row and says what it is. `outcomes` is the one place that decides: only a
-run that passed, failed or was measured counts, and each run counts once. Everything else is refused by name, because a
-champion would be compared with something that never happened.
+A row of a file may be no run with an outcome: a test may not have run, it may have crashed, passed at a retry, or been
+copied from a cache. Each reader makes a `CaseRun` of each row and says which of these it is. `outcomes` decides for all
+readers: only a run that passed, failed or was measured counts, and each run counts once. Any other row is refused, and
+the error names it.
 
 CSV tables are read here, other files by `everhold_integrations.readers`. They may come from strangers, so size, rows
 and columns are limited.
@@ -74,7 +74,7 @@ class CaseRun:
         metrics: Numbers by name; empty for a run that is refused.
         run: Name or number of the run within its case; None if the file names no runs.
         fault: A key of `REFUSED`; None for an outcome.
-        why: Words of the file about the fault.
+        why: What the file says about the fault.
     """
 
     case: Any
@@ -177,7 +177,7 @@ class Columns:
 
 
 def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
-    """Return the run in one row of a table of results. None in the row is an empty cell.
+    """Return the run in one row of a table of results. An empty cell is None in the row.
 
     Raises:
         QueryRejected: If the row has no case, or no run although other rows of the table have one.

@@ -1,7 +1,7 @@
 """A gate: a champion that gives way only to a challenger that is proved to be better.
 
-All processes that open a gate share its champion, which follows from the ledger alone. What versions are compared on is
-the gate's evidence: `everhold.gates.rows`, or `everhold.gates.cases`.
+All processes that open a gate have the same champion, because the ledger alone determines it. The data on which
+versions are compared are the gate's evidence: `everhold.gates.rows`, or `everhold.gates.cases`.
 """
 
 from __future__ import annotations

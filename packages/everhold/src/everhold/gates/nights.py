@@ -1,8 +1,8 @@
-"""Whole nights of an optimiser over a suite, simulated: which policy of asking the gate ends highest.
+"""Simulates nights of an optimiser over a suite, to compare how well policies of asking a gate end.
 
-An optimiser makes changes one after another. Most change nothing, some are steps down, few are large steps up. A policy
-says which changes it takes, by the results on which cases, and what the gate is asked. The versions, their runs and
-the judge's errors are simulated, and the gate decides by the tests and levels of `everhold.Gate.challenge`.
+An optimiser makes changes one after another. Most change little, some are steps down, few are large steps up. A policy
+decides which changes it takes, by results on which cases, and what it asks the gate. The versions, their runs and the
+judge's errors are simulated, and the gate decides by the tests and levels of `everhold.Gate.challenge`.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class SimulatedGate:
     """Gate about the sealed cases of a world, without a ledger.
 
     Args:
-        cases: How many are sealed.
-        champion: Results of the first champion on them, shape (cases, runs).
-        opened: Results of the first champion on open cases, which may be none.
+        cases: Number of sealed cases.
+        champion: Results of the first champion on the sealed cases, shape (cases, runs).
+        opened: Results of the first champion on open cases, if there are any.
         challenges: Number of challenges that the gate is planned for.
         confidence: Probability with which all promotions hold.
     """
@@ -151,7 +151,7 @@ class SimulatedNight:
 
 
 def play(policy: Policy, world: World, *, challenges: int, confidence: float = 0.95) -> SimulatedNight:
-    """Simulate one night of a policy. Of a policy with open cases only the promotion at its end can be wrong."""
+    """Simulate one night of a policy. If the policy has open cases, only the promotion at its end can be wrong."""
     count = round(policy.open * world.cases)
     seen = slice(0, count or world.cases)  # all cases are alike, so the first may be the open ones
     first = results = world.results(world.start)

@@ -1,9 +1,9 @@
 """An open challenge: cases are handed out in a secret order, results come in, and it ends as early as is proved.
 
-Everything that follows is committed before it is told: opening, each look, the verdict. So a process that ends at any
-point leaves the challenge as it was after the latest of them, and `Gate.open` under the same name goes on there. A
-challenge belongs to the analyst who opened it, and to the steward. What it can cost is reserved when it is opened, so
-nothing that is spent elsewhere keeps it from ending.
+The opening, each look at results and the verdict are committed to the ledger before they are told. So if a process
+ends, the challenge is as after the latest of these steps, and `Gate.open` under the same name continues it. A challenge
+belongs to the analyst who opened it, and to the steward. The most that it can cost is reserved when it is opened, so
+other spending cannot keep it from ending.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class OpenChallenge:
     def report(self, results: Any, *, champion: Any = None, baseline: Any = None) -> Progress:
         """Report results of the cases that were handed out last, all at once or in parts.
 
-        A part is kept, and nothing is looked at or told before all of these cases are there. So a challenge can be
-        completed later, and each case is reported once.
+        A part is stored, and results are tested only when all of these cases are reported. So a report can be completed
+        later, and each case is reported once.
 
         Args:
             results: Results of some or all of the cases that were handed out last, in a form that `Gate.challenge`
@@ -206,7 +206,10 @@ class OpenChallenge:
         return self._end(opened, self._kept(head.accounts.of(Gates).by_name[self._evidence.name], opened))
 
     def _kept(self, gate: GateAccount, opened: Opened | None) -> Challenge:
-        """Return the challenge whose verdict is that the champion stays. All ends of a challenge have its identity."""
+        """Return the challenge with the verdict that the champion stays.
+
+        Its identity is the same however the challenge ends.
+        """
         return self._evidence.claimed(gate, self._version, lambda _: False, lambda: None, opened)
 
     def _decided(self, head: Head) -> Verdict | None:
@@ -292,7 +295,7 @@ class _HandedOut:
 
     @cached_property
     def draws(self) -> list[int]:
-        """Units in the order in which they are drawn with replacement."""
+        """Units in the order in which they are drawn with replacement, if the suite's open challenges do that."""
         return draws_of_units(self.key, self.opened, self.units.count)
 
     @cached_property
@@ -348,7 +351,7 @@ def _open(evidence: CaseEvidence, version: Version, looks: int, head: Head, *, f
         evidence: The evidence of the gate.
         version: The challenger.
         looks: Largest number of looks at its results.
-        head: Head of the ledger, from which the level of the challenge follows.
+        head: Head of the ledger, which determines the level of the challenge.
         futility: True if the challenge may also end early because a promotion has become unlikely.
     """
     executor = evidence.executor

@@ -181,14 +181,14 @@ def check_terms(gate: str, **terms: Any) -> None:
 def open_case_gate(
     executor: QueryExecutor, folder: Path, rules: CaseRules, *, champion: Any, baseline: Any
 ) -> Gate:  # fmt: skip
-    """Open a gate about cases. The first time it is an act of the steward that the ledger keeps.
+    """Open a gate about cases. Opening it for the first time is an act of the steward, which is recorded in the ledger.
 
     Args:
         executor: Executor of the open holdout.
         folder: Private folder of the holdout's rows.
-        rules: Rules of the gate; those of a gate that is there already may make no claims.
-        champion: Results of the first champion; None for a gate that is there already.
-        baseline: Results that guards are held against; None for those of the first champion.
+        rules: Rules of the gate. They may leave out the claims if the gate exists already.
+        champion: Results of the first champion. None if the gate exists already.
+        baseline: Results with which guards compare. None for those of the first champion.
 
     Raises:
         QueryRejected: If the gate cannot be opened with these claims, or a gate of this name has other claims. Nothing

@@ -1,15 +1,15 @@
 """Gates and open challenges, as the ledger keeps them: which champion a gate has, and how often it was challenged.
 
-Opening a gate is an entry of the chain with the source `GATE` and no charge; every challenge is a query whose answer
-has the source `PROMOTED` or `KEPT`. So the champion follows from the entries alone. It is kept beside the mechanism's
-state, under the same seal, to be at hand in a transaction. Where rows arrived, an entry with the source `COMPLETED`
-says that the champion has values for them.
+Opening a gate is an entry of the chain with the source `GATE` and no charge. Every challenge is a query whose answer
+has the source `PROMOTED` or `KEPT`. So the entries determine the champion. It is also stored beside the mechanism's
+state, under the same seal, so that a transaction need not read all entries. If rows arrived, an entry with the source
+`COMPLETED` says that the champion has values for them.
 
-Challenges stay open while cases are handed out. Opening takes a place among the queries and fixes the level. Each look
-that ends nothing is an act of its own. The verdict takes another place, and names the entry that opened the challenge;
-until then the gate answers no other one. An analyst's allotment pays for both places, and for a surprise, when the
-challenge is opened (`spending_of`). A challenge belongs to the analyst who opened it, and its verdict is an entry of
-that analyst, whoever ends it.
+Challenges stay open while cases are handed out. Opening uses one planned query and fixes the level. Each look that does
+not end the challenge is an act of its own. The verdict uses another planned query, and names the entry that opened the
+challenge. Until the verdict, the gate answers no other challenge. An analyst's allotment pays for both queries, and for
+a surprise, when the challenge is opened (`spending_of`). A challenge belongs to the analyst who opened it, and its
+verdict is an entry of that analyst, whoever ends it.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class GateAccount:
         name: Name of the gate, unique in the holdout.
         metric: Description of the metric or claims, without candidates; plain JSON data.
         margin: A promoted challenger is proved better by more than this, in units of row values in [0, 1].
-        limit: Most challenges that are answered; None for as many as the holdout's budget pays.
+        limit: Largest number of challenges that are answered. None if only the holdout's budget limits them.
         first: SHA-256 of the query about the champion with which the gate was opened.
         champion: SHA-256 of the query about the present champion.
         before: The champion before, against which the present one was promoted; empty if there was none.
         challenges: Challenges answered so far.
         promotions: How many of them promoted the challenger.
-        arrived: Arrival up to which the champion of a gate about rows has values.
-        completions: Entries by which champions got values for rows that arrived.
+        arrived: Number of the latest arrival for whose rows the champion has values, in a gate about rows.
+        completions: Number of entries by which champions got values for rows that arrived.
         checks: How many of the challenges were checks against the baseline, which promote nothing.
         marks: Number of these checks that were charged.
     """
@@ -262,7 +262,7 @@ class Opened:
     Attributes:
         gate: Name of the gate.
         name: Name of the challenger.
-        challenger: Digest of that name.
+        challenger: Digest of the challenger's name.
         champion: Digest of the champion.
         nats: ln(1 / level), fixed at opening.
         looks: Largest number of looks.
@@ -440,10 +440,10 @@ class Champion:
 
     Attributes:
         digest: SHA-256 of the query about it.
-        values: For each sealed row its row value in grid units, or what it predicts: shape (rows,) or (rows, classes).
-            Secret.
+        values: For each sealed row the champion's row value in grid units, or its prediction: shape (rows,) or (rows,
+            classes). Secret.
         training: The champion's values for the training rows; None if none are known.
-        predictions: Shape (rows,): the predictions, where they were handed in as an array and so are public.
+        predictions: Shape (rows,): the predictions, if they were passed as an array and so are public; else None.
     """
 
     digest: str
@@ -463,7 +463,7 @@ class ModelStore(ArrayFiles):
 
     Attributes:
         rows: Number of sealed rows.
-        of_arrival: Name of the latest arrival in file names; empty where no rows arrived.
+        of_arrival: Name of the latest arrival in file names. Empty if no rows arrived.
     """
 
     rows: int

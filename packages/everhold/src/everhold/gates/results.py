@@ -1,8 +1,8 @@
 """Results of a suite of cases: metrics by case and run, checked against the cases of a gate.
 
-Results are a table with a column of case ids, or a mapping from case ids to results. A case has several runs where a
-table numbers them in a column ``run``, or where a mapping has a list. What is missing, unknown, doubled, crashed, or no
-number within its range is an error that names the case.
+Results are a table with a column of case ids, or a mapping from case ids to results. Several runs of a case are
+numbered in a column ``run`` of the table, or are a list in the mapping. A result that is missing, unknown, given twice,
+crashed, or not a number within its range is an error that names the case.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CaseSuite:
         ratios: Columns of the numerator and of the denominator, by the name of a success or guard that is a ratio of
             means.
         tail: True if the binomial tail proves successes about yes-or-no runs (Lemma Y); False if bets prove them.
-        missing: What becomes of runs without a result, a key of `everhold.gates.challenge.MISSING`.
+        missing: Rule for runs without a result, a key of `everhold.gates.challenge.MISSING`.
     """
 
     ids: Sequence[Any] = field(repr=False)
@@ -72,7 +72,9 @@ class CaseSuite:
         return successes + guards + fixed
 
     def _claim(self, name: str, floor: float, *, guard: bool = False) -> GateClaim:
-        """Return a claim from a floor in the metric's units. A metric's floor becomes a share of the metric's range.
+        """Return a claim whose floor is given in the metric's units.
+
+        For a metric it becomes a share of the metric's range.
 
         The floor of a ratio stays in the units of the ratio. ``guard`` is False for a success.
         """
@@ -398,7 +400,7 @@ class CaseMetric:
 
     @property
     def worst(self) -> float:
-        """Number that stands for no result: infinitely bad."""
+        """Number that stands for a missing result: infinitely bad."""
         return math.inf if self.lower else -math.inf
 
     def scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -426,7 +428,8 @@ def metrics_for(
 ) -> tuple[list[CaseMetric], dict[str, CaseRatio]]:  # fmt: skip
     """Return the metrics that claims need, each once, and the ratios of two metrics.
 
-    A ratio is lower-better if its name is in ``lower``, or, without ``lower``, if its numerator's is in `LOWER`.
+    A lower ratio is better if its name is in ``lower``. If ``lower`` is None, it is better if the name of the numerator
+    is in `LOWER`.
     """
     names = list(dict.fromkeys([*better, *guards]))
     less = LOWER if lower is None else frozenset(lower)
@@ -464,8 +467,8 @@ def limits_for(
     A ratio of means is at most m if the mean of m * denominator - numerator is at least 0.
 
     Args:
-        at_most: The most that a mean may be, by the name of a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
-        at_least: The least that a mean may be, by the same kinds of names.
+        at_most: Largest allowed mean, by the name of a column, a difference ``"a - b"`` or a ratio ``"a / b"``.
+        at_least: Smallest allowed mean, by the same kinds of names.
         ranges: Least and largest number of columns, by name; 0 to 1 by default.
 
     Raises:
@@ -493,7 +496,7 @@ def limits_for(
 def _metric(name: str, ranges: Mapping[str, Any], *, lower: bool) -> CaseMetric:
     """Return the metric of a column, or of a difference of two columns.
 
-    `lower` says whether a lower value is better.
+    `lower` is true if a lower value is better.
     """
     if _DIFFERENCE not in name:
         low, high = ranges.get(name, (0.0, 1.0))

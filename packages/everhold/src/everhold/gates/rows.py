@@ -1,11 +1,11 @@
-"""Evidence of rows: a version is a model, a rule or predictions, and its gain is looked at row by row.
+"""Evidence of rows: a version is a model, a rule or predictions, and its gain is computed row by row.
 
-What is kept of a champion is its value for each sealed row, or what it predicts there. Where rows arrived, it has
-values for all rows first (`RowEvidence.complete`), which an entry of the ledger names, and one tree of suffixes answers
-(S13). From then on these values are as fixed as the others.
+The gate stores a champion's row value or prediction for each sealed row. If rows arrived, the steward first supplies
+the champion's values for them (`RowEvidence.complete`), which an entry of the ledger records. Then one tree of arrivals
+answers the next challenge (S13), and these values are as fixed as the others.
 
-The query is the paired gain of the challenger in a metric, in [-1, 1], put into [0, 1] as ``(1 + gain) / 2``. It is
-promoted if the lower limit of the gain exceeds the margin at the node's own level.
+The query is the mean paired gain of the challenger in a metric, in [-1, 1], put into [0, 1] as ``(1 + gain) / 2``. The
+challenger is promoted if the lower limit of the gain exceeds the margin at the level of the query.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RowVersion(challenge.Version):
 
     Attributes:
         candidate: The candidate bound to all sealed rows.
-        given: The model or predictions as passed; they are bound again to a tree with fewer rows.
+        given: The model or predictions as passed. They are bound again if a tree with fewer rows answers.
         training: Predictions for the training rows as passed.
     """
 
@@ -198,7 +198,7 @@ class RowEvidence(challenge.Evidence[RowVersion]):
     ) -> None:
         """Raise QueryRejected if the candidate for new rows is another model than the champion, or of another kind.
 
-        Predictions are taken at the steward's word. A model or rule is recognized by its query.
+        Predictions are not checked: the steward vouches for them. A model or rule is recognised by its query.
 
         Args:
             gate: Public record of the gate.
@@ -234,7 +234,8 @@ class RowEvidence(challenge.Evidence[RowVersion]):
     def facts(self, gate: GateAccount, head: Head) -> dict[str, Any]:
         """Return the facts of `Gate.status` about rows, plan and the smallest provable gain.
 
-        The gain is that of accuracy on independent rows, at a typical disagreement; None for other metrics and rows.
+        The gain is for accuracy on independent rows, with a typical share of rows on which the models differ. It is
+        None for other metrics and rows.
         """
         executor, tree, sees = self.executor, self.answering(head), None
         if gate.metric.get("kind") == "accuracy" and tree.mechanism.dependence.independent:
@@ -257,7 +258,7 @@ class RowChallenge(Challenge):
     Attributes:
         champion: The champion's values for the rows of the tree.
         gain: How the gain is computed and bounded, decided by public facts.
-        of_all: The challenger, bound to all sealed rows; the gate stores its values for all.
+        of_all: The challenger, bound to all sealed rows. If it is promoted, the gate stores its values for all of them.
         every: Executor for all sealed rows.
         champions: The store of the champions' files.
     """
@@ -318,14 +319,14 @@ def open_row_gate(
     executor: QueryExecutor, folder: Path, name: Any, metric: Any = None, *, champion: Any = None, training: Any = None,
     margin: Any = 0.0, challenges: Any = None, telling: Telling | None = None,
 ) -> Gate:  # fmt: skip
-    """Open a gate about rows. The first time it is an act of the steward that the ledger keeps.
+    """Open a gate about rows. Opening it for the first time is an act of the steward, which is recorded in the ledger.
 
     Args:
         executor: Executor of the open holdout.
         folder: Private folder of its rows.
         name: Name of the gate, as for `Holdout.gate`.
-        metric: The metric, as for `Holdout.gate`; None for that of a gate that is there already.
-        champion: The first champion; None for a gate that is there already.
+        metric: The metric, as for `Holdout.gate`. None if the gate exists already.
+        champion: The first champion. None if the gate exists already.
         training: Predictions of the champion for the training rows.
         margin: Gain that a challenger has to exceed, in the metric's units.
         challenges: Largest number of challenges that the gate answers; None if only the holdout's budget limits them.
@@ -375,7 +376,8 @@ def _check_same(known: GateAccount, requested: GateAccount) -> None:
 def model_store_of(executor: QueryExecutor, folder: Path, arrival: int | None = None) -> ModelStore:
     """Return the store of a holdout's champions, with values for the rows up to an arrival, by default for all.
 
-    Each arrival has its files, known by the digest of its rows: after a loss other rows may arrive under its number.
+    Each arrival has its own files, named by the digest of its rows, because after a loss other rows may arrive under
+    the same number.
     """
     growth, record = growth_of(executor), executor.record
     arrived = [] if growth is None else [

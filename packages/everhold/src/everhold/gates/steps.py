@@ -39,7 +39,8 @@ class PolicyPlan(Display):
     Attributes:
         nights: Simulated nights of each policy.
         start: Mean true quality at the start.
-        recommended: The policy that ends highest among those with proofs; None if none proved anything.
+        recommended: The policy that ends with the best version among those that prove their promotions. None if none
+            proved any.
         unproved: Share of the recommended policy's nights that end without a promotion.
         table: One row for each policy: mean true quality at the end of its nights with the standard error, wrong
             promotions a night, and the share of nights without a promotion. This share is None if a policy proves
@@ -81,8 +82,8 @@ class CasePlan(Display):
         confidence: Probability with which all promotions hold.
         nats: ln(1 / level) of a challenge before the first promotion.
         after: Smallest gains after one, two and three promotions.
-        table: One row for each number of cases and runs: cases, runs, and the step that is promoted in four of five
-            nights, about new cases and about new runs of these; or "not provable".
+        table: One row for each number of cases and runs: cases, runs, and the smallest gain that is promoted in four of
+            five nights, for a promise about new cases and for one about new runs of these cases; or "not provable".
         policies: Comparison of policies by simulated nights, see `everhold.gates.nights.compare_policies`; None
             if none were simulated.
     """
@@ -298,13 +299,13 @@ class ChallengeWorth(Display):
     """Forecast, made from the open cases, of whether a challenge is worth one of the planned queries.
 
     Attributes:
-        verdict: ``"yes"`` where the gain is enough, or the version has no fault on the open cases; ``"no"``; or
-            ``"never"`` where these sealed cases would not prove even a version without a fault to be better.
+        verdict: ``"yes"`` if the gain is enough, or the version has no fault on the open cases. ``"never"`` if the
+            sealed cases could not prove even a version without a fault to be better. ``"no"`` otherwise.
         gain: The gain on the open cases, in the units of the first metric. If the version was chosen by the open cases,
             the gain is too high an estimate.
         needed_gain: The gain that the sealed cases prove in four of five such challenges.
-        needed_cases: How many more sealed cases would prove the gain, or without a fault the best there can be; 0 with
-            ``"yes"``, None where no number would.
+        needed_cases: Number of further sealed cases that would prove the gain, or the gain of a version without a fault
+            if the verdict is ``"never"``. 0 with ``"yes"``, None if no number is enough.
         sealed_cases: Sealed cases of the suite.
         left: Number of challenges left; None if the gate's challenges are not limited.
     """
@@ -384,8 +385,8 @@ def worth_asking(
     def law(wanted: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return possible gains of a case, and the chance of each, for a version whose mean gain is ``wanted``.
 
-        If that is less than the challenger's gain, some of the challenger's cases are as the champion's. If it is more,
-        some have no fault.
+        If ``wanted`` is less than the challenger's gain, some of the challenger's cases are replaced by the champion's.
+        If it is more, some are replaced by cases without a fault.
         """
         none = np.zeros_like(best)
         low, high = (none, best) if gain <= 0.0 else (none, gains) if wanted <= gain else (gains, best)
@@ -404,7 +405,7 @@ def worth_asking(
         return bets_reach(units, values - floor, chances, level)
 
     def needed(cases: int) -> float:
-        """Return the gain that is proved in four of five challenges."""
+        """Return the gain that is proved in four of five challenges with this number of cases."""
         least = next((each for each in [*_GAINS[: int(most / _GAINS[0])], most] if proves(cases, each)), math.inf)
         return float(least + POWER_80 * gains.mean(axis=1).std() / math.sqrt(cases))
 

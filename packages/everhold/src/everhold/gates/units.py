@@ -114,7 +114,7 @@ class UnitPlan:
     def last_nats(self, nats: float, looks: int) -> float:
         """Return ln(1 / level) of the last of ``looks`` looks at an open challenge, when all results are reported.
 
-        ``nats`` is that of the whole challenge.
+        ``nats`` is ln(1 / level) of the whole challenge.
         """
         if self.suite.population != NEW_RUNS:
             return nats
@@ -125,7 +125,10 @@ class UnitPlan:
         return self.can_prove(self.last_nats(nats, looks), looks=True)
 
     def for_claims(self, nats: float) -> float:
-        """Return ln(1 / level) of the claims together. With guards, a part of the level is for the gain's interval."""
+        """Return ln(1 / level) of the claims together.
+
+        If there are guards, a part of the level is for the interval of the gain.
+        """
         return nats - math.log(1.0 - _OF_GAIN) if any(claim.guard for claim in self.suite.claims) else nats
 
     def can_prove(self, nats: float, *, looks: bool = False) -> bool:
@@ -156,7 +159,7 @@ class UnitPlan:
     def _best(self, claim: GateClaim, *, looks: bool = False) -> ClaimUnits:
         """Return the values of a claim if the challenger is always right and the other version never.
 
-        `looks` says whether the claim is tested at several looks, and not once with all results.
+        `looks` is true if the claim is tested at several looks, and false if it is tested once with all results.
         """
         sizes = np.ones(self.all_at_once) if self.suite.population == NEW_RUNS else self.sizes
         signs, tail = not looks and self.by_signs(claim), self.by_tail(claim)
@@ -265,8 +268,9 @@ class PairedResults:
     def proves_early(self, nats: float, order: Sequence[int], looks: Sequence[int], *, planned_looks: int) -> bool:
         """Return whether the claims are proved at the latest look, or were proved at an earlier look.
 
-        For new cases the capital is a fair game in the shuffled order, so one level covers all looks (Ville). For
-        these cases a unit is a case until all cases have results, looks are at fixed numbers, and share the level.
+        If the promise is about new cases, the capital is a fair game in the shuffled order, so one level covers all
+        looks (Ville). If it is about new runs of these cases, each look is at a fixed number of cases, and the looks
+        share the level. A unit is then a case until all cases have results.
 
         Args:
             nats: ln(1 / level) of the whole challenge.
@@ -317,7 +321,8 @@ class PairedResults:
     def hopeless(self, nats: float, seen: NDArray[np.bool_]) -> bool:
         """Return whether even a gain two standard errors above the observed one would prove nothing.
 
-        Any rule is valid, because an early end is paid for (S12). At least a quarter of the cases must be reported.
+        Any rule would be valid, because an early end costs a surprise (S12). At least a quarter of the cases must be
+        reported.
 
         Args:
             nats: ln(1 / level) of the verdict at the end.
@@ -466,7 +471,7 @@ def with_runs_shuffled(
 
     Args:
         order_key: Key of the steward by which runs are shuffled.
-        challenger: Digest of its name at its gate.
+        challenger: Digest of the challenger's name at its gate.
         results: Shape (cases, runs, metrics) each.
     """
     shuffled = []

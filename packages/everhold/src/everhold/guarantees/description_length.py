@@ -1,8 +1,8 @@
 """Promises without noise: answers that can be described in few words cannot overfit (S3).
 
-All queries that can ever be asked form a tree. A node is the query number j together with the history of the
-answers before it: which of them were surprises (f of them) and what was told then, their labels. Any weights
-``w(node)`` fixed in advance with ``sum w <= 1`` give each asked query the level ``beta * w(node)`` (S8).
+All queries that can ever be asked form a tree. A node is the query number j together with the history of the answers
+before it: which f of them were surprises, and what each of these told (its label). Any weights ``w(node)`` fixed in
+advance with ``sum w <= 1`` give each asked query the level ``beta * w(node)`` (S8).
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ class QueryTree:
 
         ``w = s q_f pi / C(m, f+1)  [j <= m]  +  (1 - s) q_f pi / (j (j+1) C(j-1, f))``,  ``q_f = 1 / ((f+1) (f+2))``.
 
-    There are ``C(m, f+1)`` ways to place f surprises and the query itself among m, labels sum to at most 1, and so
-    the planned part sums to at most ``s m / (m+1)`` and the rest to less than ``1 - s``.
+    There are ``C(m, f+1)`` ways to place f surprises and the query itself among m. The probabilities of labels sum to
+    at most 1. So the weights of the planned part sum to at most ``s m / (m+1)``, and those of the rest to less than ``1
+    - s``.
 
     Attributes:
         queries: Planned number of queries m.
@@ -103,7 +104,8 @@ class QueryTree:
 
         Args:
             asked: Number j of the query.
-            surprises: Number f of surprises before it; infinite where there are more of them than earlier queries.
+            surprises: Number f of surprises before it. The result is infinite if f is larger than the number of earlier
+                queries.
             labels: ``ln(1 / pi)``: what the labels of all earlier surprises cost, in nats.
         """
         j, f = np.asarray(asked, dtype=np.float64), np.asarray(surprises, dtype=np.float64)
@@ -149,7 +151,7 @@ class ChoiceLevels:
         """Split the level ``exp(-nats)`` of one choice equally between its two or three events.
 
         Args:
-            nats: ln(1 / level) of the place.
+            nats: ln(1 / level) of the choice.
             candidates: K, the number of candidates.
             paired: True if the chosen ones are compared with all others in pairs.
         """
@@ -162,7 +164,7 @@ def largest_upper(uppers: ArrayLike) -> float:
     """Return the upper limit of the largest of fixed values, at the level of one of their limits (Lemma M).
 
     The largest value belongs to one fixed index. If it exceeds the largest limit, it exceeds the limit of that index,
-    which has the level of one. No single limit may be told.
+    which has the level of one limit. So only this largest limit may be told, and no other.
 
     Args:
         uppers: Upper limits of the values, shape (values,), each at the same level on one side.

@@ -1,7 +1,7 @@
 """Acts of the steward, as the ledger keeps them: allotments, declarations of families, arrivals of rows.
 
-Each is an entry of the chain like any other, without a charge. What follows from them is kept beside the mechanism's
-state, under the same seal, and follows from the entries alone.
+Each act is an entry of the chain without a charge. Its effect is stored beside the mechanism's state under the same
+seal, and can be computed again from the entries.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NOT_WORSE, REGRESSION, UNDECIDED = CHECKED = ("not worse", "regression", "undeci
 
 
 def told_as(answer: Mapping[str, Any]) -> str:
-    """Return the source of an answer, or of a check its verdict."""
+    """Return the verdict of an answer that is a check, and the source of any other answer."""
     node = answer.get("node") or {}
     return str(node.get("verdict", answer["source"]))
 
@@ -67,11 +67,12 @@ class EntryCounts:
 
     Attributes:
         sources: Queries by the source of their answer.
-        by_position: Number of queries about predictions by position.
-        unsealing: Number of the entry that told all sealed numbers; None before.
-        unsealed: Number of answers whose sealed numbers that entry told.
-        promotions: By gate, in order: number of the entry, the challenger, the champion that it beat, and ``nats``, the
-            ln(1 / level) at which that was proved, where the mechanism has levels.
+        by_position: Number of queries about predictions that were given as an array in the order of the rows.
+        unsealing: Number of the ledger entry by which the study was unsealed, None before that.
+        unsealed: Number of answers whose sealed numbers that entry revealed.
+        promotions: Promotions of each gate in order: number of the entry, the challenger, the champion that it beat,
+            and ``nats``, the ln(1 / level) at which this was proved. ``nats`` is missing if the mechanism has no
+            levels.
     """
 
     sources: Counter[str] = field(default_factory=Counter)
@@ -167,8 +168,8 @@ class Allotment(Display):
 def spending_of(description: Mapping[str, Any], source: object, charged: int) -> tuple[int, int]:
     """Return the queries and surprises that an entry takes from its analyst's allotment.
 
-    An open challenge reserves all that it can spend when it is opened: its place, the place of its verdict, and a
-    surprise. Its verdict takes no more, and gives the surprise back unless it was charged.
+    An open challenge reserves all that it can spend when it is opened: a query for itself, a query for its verdict, and
+    a surprise. Its verdict takes no more, and returns the surprise if none was charged.
 
     Examples:
         >>> spending_of({"kind": "mean"}, "holdout", 1)
@@ -211,13 +212,13 @@ class Accounts:
     """All allotments of a holdout at one moment, with losses, the unsealing and the state of extensions.
 
     Attributes:
-        acts: Number of ledger entries that are allotments.
+        acts: Number of ledger entries that set an allotment.
         parts: Allotment by analyst, in the order of their first act.
         lost: Losses that the ledger records.
         closed: Whether the study is over: nothing new is answered or allotted.
         unsealings: Number of entries that are unsealings, 0 or 1. It is 0 if the entry that closed the study was lost.
         extensions: State of the extensions that this ledger uses, by the field in which each is kept.
-        unread: Fields of the sealed state that no installed extension keeps, as they are.
+        unread: Fields of the sealed state that no installed extension reads. They are kept unchanged.
     """
 
     acts: int = 0
@@ -241,7 +242,7 @@ class Accounts:
         """Read the accounts from a sealed state.
 
         Raises:
-            IntegrityError: If they are not what everhold writes.
+            IntegrityError: If the accounts are not in the form in which everhold writes them.
         """
         extensions: dict[str, LedgerExtension] = {}
         unread: dict[str, Any] = {}  # what no installed extension reads
@@ -295,7 +296,7 @@ class Accounts:
         """Set the limits of an analyst's allotment.
 
         Raises:
-            ValueError: If more was spent already.
+            ValueError: If the analyst has spent more than these limits already.
         """
         before = self.parts.get(analyst, Allotment(analyst, 0, 0))
         if queries < before.asked or charges < before.charged:
@@ -307,7 +308,7 @@ class Accounts:
         """Record that the study is closed.
 
         Raises:
-            ValueError: If its numbers were told already.
+            ValueError: If the study was unsealed already.
         """
         self.unsealings += 1
         self.closed = True
@@ -317,7 +318,7 @@ class Accounts:
     def recover(self, queries: int, charges: int, *, generation: int, closed: bool = False) -> None:
         """Add lost queries and charges, and reduce every allotment to the spent part.
 
-        Any analyst may have spent the rest in the lost answers.
+        The unspent parts are removed, because any analyst may have spent them in the lost answers.
 
         Args:
             queries: Number of lost queries.
@@ -333,7 +334,7 @@ class Accounts:
         }
 
     def queries_among(self, entries: int) -> int:
-        """Return the number of queries among this many entries, without acts and with lost queries."""
+        """Return the number of queries among the first entries of the ledger: without acts, and with lost queries."""
         acts = self.acts + self.lost.recoveries + self.unsealings
         return entries - acts - sum(each.entries for each in self.extensions.values()) + self.lost.queries
 
@@ -398,10 +399,10 @@ class Accounts:
         return None
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Pass an answer to the extensions, which update their state, such as the challenges of a gate.
+        """Pass an answer to all extensions, which update their state with it, such as the challenges of a gate.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If everhold never writes such an entry.
         """
         for extension in self.extensions.values():
             extension.settle(description, source, charged)
@@ -444,7 +445,7 @@ def _is_sound(part: Allotment) -> bool:
 
 
 def _is_disclosed(lines: object) -> bool:
-    """Return whether a value is a list of sealed numbers by entry, in the order of the entries."""
+    """Return whether a value has the form of the numbers that an unsealing reveals: four numbers by entry, in order."""
     if not isinstance(lines, list) or not all(isinstance(line, list) and len(line) == 4 for line in lines):
         return False
     sequences = [line[0] for line in lines]
@@ -476,11 +477,11 @@ class Declaration:
 
     Attributes:
         name: Name of the family, unique in the holdout.
-        shown: Members of the family, as people read them.
-        family: Members of the family, as canonical JSON.
-        nats: ln(1 / level) that all of its members share.
+        shown: The family as a text for people.
+        family: The family as canonical JSON.
+        nats: ln(1 / level) of the family as a whole. All its queries share this level.
         entry: Number of its entry in the ledger.
-        later: Whether it was declared after the holdout had been created, and took a place among the queries.
+        later: Whether it was declared after the holdout had been created. Then it took one of the holdout's queries.
     """
 
     name: str
@@ -510,7 +511,7 @@ class Declaration:
         """Build a declaration from the data that `stored` returned. Other fields are ignored.
 
         Raises:
-            ValueError: If `stored` never returns such a thing.
+            ValueError: If `stored` never returns such data.
         """
         if not isinstance(stored.get("family"), dict):
             raise ValueError("the declaration is malformed")
@@ -540,7 +541,7 @@ class Declarations(LedgerExtension):
         """Build the extension from the data that `stored` returned.
 
         Raises:
-            ValueError: Or TypeError, if `stored` never returns such a thing.
+            ValueError: If `stored` never returns such data. It may be a TypeError as well.
         """
         found = cls()
         for line in stored:
@@ -559,14 +560,14 @@ class Declarations(LedgerExtension):
         return len(self.by_name)
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """Return whether members have intervals at all numbers of rows at once (S14), so that rows may arrive."""
+        """Return whether rows may arrive, because intervals of declared queries hold at all numbers of rows (S14)."""
         return "families_grow" in configuration
 
     def replay(self, description: Mapping[str, Any], source: object) -> None:
         """Apply the entry that declares a family.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If everhold never writes such an entry.
         """
         self._take(Declaration.read(description))
 
@@ -578,10 +579,10 @@ class Declarations(LedgerExtension):
         self.by_name[declaration.name] = declaration
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
-        """Check that an answer to a member of a declared family has no charge.
+        """Check that the answer to a query of a declared family has no charge.
 
         Raises:
-            ValueError: If one was charged.
+            ValueError: If the answer was charged.
         """
         if source == DECLARED and charged:
             raise ValueError("an answer to a member of a declared family is never charged")
@@ -616,9 +617,9 @@ class Arrivals(LedgerExtension):
         training_rows: Training rows that the arrivals added.
         retirements: Number of entries that retired rows.
         retired: Arrival before which all rows are retired; 0 if no rows are retired.
-        opened: Trees that were ever opened, with the first one.
-        trees: Trees that are open beside the first one, the oldest first; each as number, arrival, rows before it, and
-            the queries, surprises and labels that had been counted when it opened.
+        opened: Number of trees (budgets with their own intervals) that were ever opened, the first one included.
+        trees: Open trees apart from the first one, the oldest first. For each: its number, its arrival, the number of
+            rows before it, and the queries, surprises and labels that had been counted when it opened.
     """
 
     name: ClassVar[str] = ARRIVALS
@@ -641,7 +642,7 @@ class Arrivals(LedgerExtension):
         """Build the extension from the data that `stored` returned.
 
         Raises:
-            ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
+            ValueError: If `stored` never returns such data. It may be a TypeError or KeyError as well.
         """
         names = ("arrivals", "rows", "training_rows", "retirements", "retired", "opened")
         counts = {name: stored[name] for name in names}
@@ -672,7 +673,7 @@ class Arrivals(LedgerExtension):
         """Apply an arrival or a retirement.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If everhold never writes such an entry.
         """
         if source == RETIREMENT:
             before = description.get("before")
@@ -699,10 +700,10 @@ class Arrivals(LedgerExtension):
 
 
 def _tree(line: Sequence[int]) -> tuple[int, ...]:
-    """Return the six numbers of a budget that began at an arrival, after a check of their form.
+    """Return the six numbers of a tree, a budget that began at an arrival, after a check of their form.
 
     Raises:
-        ValueError: If it is malformed.
+        ValueError: If a number is missing or malformed.
     """
     if len(line) != _NUMBERS or not all(map(_is_whole, line)):
         raise ValueError("the record of a budget that began at an arrival is malformed")
@@ -720,7 +721,7 @@ class Head:
     Attributes:
         sequence: Number of the last entry, 0 before the first.
         charged: Sum of all charges.
-        entry_hash: Hash of the last entry, or of the sealed holdout before the first.
+        entry_hash: Hash of the last entry. Before the first entry: the hash of the sealed holdout.
         queries_hash: SHA-256 of the fingerprints of all queries, in order.
         written: The mechanism's state as canonical JSON (secret).
     """

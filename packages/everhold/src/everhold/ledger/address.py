@@ -1,7 +1,7 @@
 """Address of a storage: an SQLite file or another database, and a folder for the sealed rows.
 
 A distribution adds a kind of database by an entry point of the group ``everhold.databases`` with its scheme, such as
-``postgresql``. It names a class as `DatabaseKind` describes it.
+``postgresql``. The entry point names a class that follows `DatabaseKind`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class DatabaseKind(Protocol):
     """Protocol of a database other than SQLite: a subclass of `everhold.ledger.database.LedgerDatabase`.
 
     Attributes:
-        drivers: Schemes of its addresses, with and without a driver.
-        example: What messages say that is expected, with an address.
+        drivers: Schemes of its addresses, such as ``postgresql`` and, with a driver, ``postgresql+psycopg``.
+        example: Words with an example of an address, for messages that say what was expected.
     """
 
     drivers: tuple[str, ...]
@@ -57,7 +57,7 @@ _DATABASES: Registry[DatabaseKind] = Registry("everhold.databases", {}, _check)
 
 
 def check_address(url: str) -> None:
-    """Check that an address can be that of a storage. Nothing is opened.
+    """Check that a text can be the address of a storage. Nothing is opened.
 
     Raises:
         ValueError: If the address cannot be used. The message does not quote the address, because it may hold a
@@ -76,7 +76,7 @@ def check_address(url: str) -> None:
 
 
 def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
-    """Connect to the database at an address, without a look at its tables.
+    """Connect to the database at an address. Its tables are not checked.
 
     Args:
         url: URL of the database.
@@ -84,7 +84,7 @@ def connected(url: str, *, create: bool, patience: float) -> LedgerDatabase:
         patience: Seconds to wait while another process writes.
 
     Raises:
-        ValueError: If it is no address, or of no kind that is installed.
+        ValueError: If the address is malformed, or no installed package handles its kind of database.
         HoldoutNotFound: If the file is missing and `create` is false.
         EverholdError: If the file cannot be opened.
         ModuleNotFoundError: If the driver of the database is not installed.
@@ -176,13 +176,13 @@ class SQLite(LedgerDatabase):
     """Ledger database in an SQLite file.
 
     Args:
-        path: The file; it is created readable by its owner alone, or made so if it is a ledger.
+        path: The file. A new file, or an existing ledger, becomes readable by its owner only.
         patience: Seconds to wait for another writer.
         create: Whether a missing or an empty file becomes a ledger.
 
     Raises:
-        HoldoutNotFound: If the file is missing, empty or another program's and `create` is false.
-        HoldoutRejected: If it is another program's database and `create` is true. It was not changed.
+        HoldoutNotFound: If `create` is false and the file is missing, empty or of another program.
+        HoldoutRejected: If `create` is true and the file is another program's database. The file was not changed.
         IntegrityError: If it is no database. It was not changed.
         EverholdError: If it cannot be opened.
     """
@@ -233,7 +233,10 @@ class SQLite(LedgerDatabase):
         return () if found == ("ok",) else found
 
     def line(self, turn: str) -> WriterQueue:
-        """Return the queue of all writers to the file. Without it, SQLite would let them sleep up to 0.1 s."""
+        """Return the queue of all writers to the file.
+
+        Without the queue, SQLite lets waiting writers sleep up to 0.1 s.
+        """
         return _writers.setdefault((self.path, os.getpid()), WriterQueue())
 
     def lines(self) -> Collection[WriterQueue]:
@@ -272,7 +275,7 @@ def _identity(path: Path) -> tuple[int, int]:
     """Return the device and inode of a file, which stay the same when it is renamed.
 
     Raises:
-        Unavailable: If it is gone; a connection would make an empty one.
+        Unavailable: If the file is gone. Connecting would make an empty file.
     """
     try:
         found = path.stat()
@@ -282,9 +285,9 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _check_header(path: Path, header: bytes, *, create: bool) -> None:
-    """Check that a file begins as a ledger, or has its tables.
+    """Check that a file begins like a ledger, or has a ledger's tables.
 
-    `create` says whether the caller would create tables. It decides the error for a file of another program.
+    `create` is true if the caller would create tables. It decides which error is raised for a file of another program.
     """
     if header and not header.startswith(_MAGIC):
         raise IntegrityError(DAMAGED.format("file"))
@@ -305,7 +308,7 @@ def _no_file(error: OSError) -> EverholdError:
 
 
 def _prepare_file(connection: sqlite3.Connection, patience: float) -> None:
-    """Mark a new file as a ledger and switch it to write-ahead logging, with retries while it is busy."""
+    """Mark a new file as a ledger and switch it to write-ahead logging. While the file is busy, this is tried again."""
     deadline = time.monotonic() + patience
     while True:
         try:

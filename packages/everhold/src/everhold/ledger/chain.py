@@ -1,15 +1,16 @@
 """Entries of the ledger, and their hashes and seals: pure functions, so that an exported ledger can be checked alone.
 
-Entries are chained by SHA-256 over canonical JSON of all their fields, each as it is stored: a field that holds JSON
-goes in as its text. The chain starts at the hash of the holdout itself (its name, its identifier, when it was created,
-its configuration), so these are bound too. Three keyed seals go beside it, each over the fields named here:
+The hash of an entry is SHA-256 over canonical JSON of all its fields, and one field is the hash of the entry before. A
+field that holds JSON is included as its text. The chain starts at a hash of the holdout itself (its name, its
+identifier, when it was created, its configuration), so these are bound too. Each of three keyed seals is over the
+fields named here:
 
-- the *entry seal* (``holdout``, and its hash as ``entry``) binds each entry to the steward's key, so that a stored
-  answer can be believed by itself, and only the key's holder can write one that is;
+- the *entry seal* (``holdout``, and its hash as ``entry``) binds each entry to the steward's key. So a stored answer
+  can be checked by itself, and only the holder of the key can write a valid one;
 - the *state seal* in each entry (``holdout, sequence, state``) commits to the secret state of the mechanism after that
-  entry; keyed, because a noisy threshold has some 40 bits of entropy: a plain hash of it could be inverted;
-- the *head seal* in the head row (``holdout, sequence, charged, entry_hash, queries_hash, state``) binds state,
-  charge, all queries and the whole chain up to there to that key, so a rewritten chain has no valid head.
+  entry. It is keyed, because a noisy threshold has some 40 bits of entropy, so a plain hash could be inverted;
+- the *head seal* in the head row (``holdout, sequence, charged, entry_hash, queries_hash, state``) binds state, charge,
+  all queries and the whole chain up to that entry to the key, so a rewritten chain has no valid head.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class HoldoutRecord:
         id: Random identifier, 32 hexadecimal digits.
         name: Unique in its database.
         created: UTC, ISO 8601.
-        configuration: Public facts: mechanism, rows, fingerprints, promise ...
+        configuration: Public settings: mechanism, rows, fingerprints, promise and more.
     """
 
     id: str
@@ -66,7 +67,7 @@ class EntryDraft:
     """A query or an act before it becomes an entry of the ledger.
 
     Attributes:
-        fingerprint: SHA-256 in 64 hexadecimal digits; the same fingerprint is the same query.
+        fingerprint: SHA-256 in 64 hexadecimal digits; equal queries have equal fingerprints.
         description: Public description, plain JSON data.
     """
 
@@ -81,8 +82,8 @@ class Outcome:
     Attributes:
         answer: The exact answer, plain JSON data.
         charged: Charge for the entry, an integer >= 0 in the mechanism's own unit.
-        sealed: Numbers that are revealed only when the study is unsealed; None without such numbers. Secret: the ledger
-            keeps it in an envelope.
+        sealed: Numbers that are revealed only when the study is unsealed, or None. They are secret, so the ledger
+            encrypts them.
     """
 
     answer: dict[str, Any] = field(repr=False)
@@ -91,7 +92,10 @@ class Outcome:
 
     @classmethod
     def of_act(cls, source: str, more: Mapping[str, Any] | None = None, *, charged: int = 0) -> Self:
-        """Return the outcome of an act or a check: no value and no interval, but perhaps other fields (``more``)."""
+        """Return the outcome of an act or a check: it has no value and no interval.
+
+        ``more`` gives further fields of the answer.
+        """
         return cls({"value": None, "low": None, "high": None, "source": source, **(more or {})}, charged)
 
 
@@ -101,10 +105,11 @@ class Committed:
 
     Attributes:
         sequence: Number of its entry, from 1.
-        answer: The exact answer; for a repeat, the one given the first time.
+        answer: The exact answer. For a repeated query: the answer given the first time.
         charged: 0 for a repeat.
         repeated: Whether the query had been answered before, or earlier in the same batch.
-        sealed: What was told of it when the study was unsealed; None before, and where nothing of the kind is kept.
+        sealed: Its sealed numbers, once the study is unsealed. None before that, and for an answer without sealed
+            numbers.
     """
 
     sequence: int
@@ -174,7 +179,7 @@ def holdout_hash(*, holdout: str, name: str, created: str, configuration: str) -
 def entry_hash(entry: HashedEntry) -> str:
     """Return the hash of an entry, computed from all its other fields.
 
-    The text is written out, which takes half the time of an encoder, because all entries are read often.
+    The JSON text is assembled by hand in half the time of an encoder, because all entries are read often.
 
     Raises:
         TypeError: If a field is not of its type.
@@ -236,8 +241,8 @@ class EntryIndex:
         Args:
             sequence: Number of the last entry of a head that carries the steward's seal.
             queries_hash: Digest of all queries up to the later head.
-            later: The fingerprints of all entries that the database has after this one, in order, with nothing in
-                between. If their digest is the head's they are what was written, however the database splits them.
+            later: Fingerprints of all later entries in the database, in order and concatenated to texts of any length.
+                They are accepted if their digest is the head's.
         """
         if not later and self.sequence == sequence:
             return self if self.digest.hexdigest() == queries_hash else None

@@ -1,15 +1,15 @@
-"""Checkpoints: sealed sums over the entries up to one, so that these need not be read again.
+"""Checkpoints: sealed sums over all entries up to one of them, so that these entries need not be read again.
 
-A checkpoint is made when everything up to it has just been checked. It names the hash of its entry, which commits to
-all entries before, and it is used only where the ledger's chain passes through that hash to a sealed head. So
+A checkpoint is made when all entries up to one have just been checked. It names the hash of that entry, which commits
+to all entries before. It is used only if the ledger's chain leads from that hash to a sealed head. So
 
 - forging one needs the steward's key;
-- one that belongs to another way of the ledger, as after a recovery, does not fit its chain, and is not used;
-- an older one that is put back is true, too: more entries are read again, and nothing else changes;
-- one that is gone costs the time of reading all entries.
+- a checkpoint of another history of the ledger, as after a recovery, does not fit the chain, and is not used;
+- if an older checkpoint is put back, its sums are still true, and only more entries are read again;
+- a missing checkpoint costs the time of reading all entries.
 
-What it does not show is that the entries before it can still be read: somebody may have altered them since. Sums stay
-those of the entries that were written. `verify` always reads every entry, and holds the checkpoint against them.
+A checkpoint does not show that the entries before it can still be read: somebody may have altered them since. Its sums
+stay those of the entries that were written. `verify` always reads every entry, and compares the checkpoint with them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Checkpoint:
         entry_hash: Hash of that entry.
         charged: Sum of all charges.
         accounts: Allotments and the state of extensions, as a head's state carries them.
-        tally: Counts of the entries, for certificates; the field's name in the ledger.
+        tally: Counts of the entries, for certificates.
         made_at: Time at which the latest of these entries were read and checked, in UTC, ISO 8601.
     """
 

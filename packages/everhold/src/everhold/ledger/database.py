@@ -1,7 +1,7 @@
-"""The database under the ledger: its transactions, whichever database it is.
+"""The database under the ledger: its transactions, which are the same for every kind of database.
 
-Its tables are in `everhold.ledger.schema`. JSON is stored as canonical text, not as a JSON column: the hash chain is
-over bytes. What differs between the databases is in `everhold.ledger.address` and in the classes of
+The tables are in `everhold.ledger.schema`. JSON is stored as canonical text, not in a JSON column, because the hash
+chain is over bytes. The differences between databases are in `everhold.ledger.address` and in the classes of
 `everhold.databases`.
 """
 
@@ -84,7 +84,7 @@ class LedgerDatabase(ABC):
         """Return the faults that the database itself finds in its storage, in words. Empty if all is well."""
 
     def weaknesses(self, connection: sa.Connection) -> tuple[str, ...]:
-        """Return why the database may take no answers, or lose some in a crash. Empty if all is well."""
+        """Return texts that say why the database may refuse answers, or lose some in a crash. Empty if all is well."""
         return ()
 
     @abstractmethod
@@ -93,9 +93,9 @@ class LedgerDatabase(ABC):
 
     @abstractmethod
     def _begin(self, connection: sa.Connection, *, writing: bool, turn: str) -> None:
-        """Begin a transaction. A writer waits for its turn.
+        """Begin a transaction. A writer waits until no other writer with the same `turn` writes.
 
-        `writing` says whether the transaction writes.
+        `writing` is true if the transaction writes.
         """
 
     def close(self) -> None:
@@ -106,11 +106,11 @@ class LedgerDatabase(ABC):
     def transaction(self, *, writing: bool = False, turn: str = "") -> Iterator[sa.Connection]:
         """Context with a connection in a transaction, which is committed unless the block raises.
 
-        A reader sees one moment, that of its first statement.
+        A reader sees the database as of its first statement.
 
         Args:
             writing: Whether something will be written. Writers take turns, and each sees what those before it wrote.
-            turn: Only writers that name the same are kept apart; on SQLite it is always all of them.
+            turn: Writers with the same turn wait for each other. On SQLite all writers do.
         """
         if writing:
             with self.group(turn, alone=True) as group:
@@ -123,11 +123,11 @@ class LedgerDatabase(ABC):
     def group(self, turn: str, *, alone: bool = False) -> Iterator[Group]:
         """Context in which this thread may write. Threads that wait at the same moment share one transaction.
 
-        What is among the group's parts is written and committed before the block is left. If the block raises, its own
-        part must not be there yet, and what others did is committed all the same.
+        The group's parts are written and committed before the context ends. A block that raises an error must not have
+        added its part. The parts of other threads are committed all the same.
 
         Args:
-            turn: Only writers that name the same are kept apart; on SQLite it is always all of them.
+            turn: Writers with the same turn wait for each other. On SQLite all writers do.
             alone: Whether the transaction is shared with no other thread. The block may then write directly, and its
                 writes are undone if it raises.
         """
@@ -178,7 +178,7 @@ class LedgerDatabase(ABC):
         return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
     def lines(self) -> Collection[WriterQueue]:
-        """Return all lines of writers."""
+        """Return the queues of all turns of writers in this process."""
         return [*self._lines.values()]
 
     def line(self, turn: str) -> WriterQueue:
@@ -223,7 +223,7 @@ class LedgerDatabase(ABC):
         """Return the schema revision of the ledger's tables, or None if there are no tables.
 
         Raises:
-            IntegrityError: If what says so was altered.
+            IntegrityError: If the table of the revision was altered.
         """
         with self.transaction() as connection, database_errors():
             return _revision(connection)
@@ -235,7 +235,7 @@ class LedgerDatabase(ABC):
             The revision that was found; None if there were no tables.
 
         Raises:
-            HoldoutNotFound: If there are no tables yet and `create` is false: it belongs to another program.
+            HoldoutNotFound: If there are no tables of everhold and `create` is false.
             EverholdError: If another version of everhold wrote the tables.
         """
         revision = self.revision()
@@ -257,7 +257,7 @@ class LedgerDatabase(ABC):
         return revision
 
     def _check_usable(self, connection: sa.Connection) -> None:  # noqa: B027  # not all databases can refuse
-        """Check that the tables can be made here."""
+        """Raise an error if the database cannot hold a ledger's tables."""
 
     def _after_fork_in_child(self) -> None:
         # SQLite counts locks per process: a child that used inherited files would take the parent's locks for its own.
@@ -334,7 +334,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def queries_in_order(connection: sa.Connection, holdout: str, after: int, last: int) -> Iterator[str]:
-    """Yield the fingerprints of a range of entries in order, concatenated to long texts by the database."""
+    """Yield the fingerprints of the queries of a range of entries in order.
+
+    The database joins many into one long text.
+    """
     for start in range(after, last, _QUERIES_AT_ONCE):
         part = {"holdout": holdout, "after": start, "last": min(start + _QUERIES_AT_ONCE, last)}
         yield connection.scalar(_IN_ONE_TEXT, part) or ""
@@ -344,7 +347,7 @@ def _revision(connection: sa.Connection) -> str | None:
     """Return the schema revision of the ledger's tables, or None if there are no tables.
 
     Raises:
-        IntegrityError: If the table of the revision is there, and holds none or something else.
+        IntegrityError: If the table of the revision exists but does not hold one revision.
     """
     if not connection.dialect.has_table(connection, VERSION_TABLE):
         return None
@@ -435,7 +438,7 @@ class Writer:
 
     Attributes:
         database: Database of the writer.
-        alone: Whether it shares its transaction with nobody.
+        alone: Whether the writer shares its transaction with no other writer.
         group: Open transaction that an earlier writer handed on. None if there is none.
         called: Lock that is held until it is the writer's turn.
     """
@@ -458,14 +461,14 @@ class WriterQueue:
         return len(self._waiting)
 
     def locked(self) -> bool:
-        """Return whether somebody writes."""
+        """Return whether a thread is writing."""
         return self._writer is not None
 
     def enter(self, writer: Writer, patience: float) -> None:
         """Wait until a writer may write.
 
         Raises:
-            Unavailable: If it does not come in time.
+            Unavailable: If the writer's turn does not come within `patience` seconds.
         """
         with self._lock:
             if self._writer is None:
@@ -485,9 +488,9 @@ class WriterQueue:
             return self._writer is writer
 
     def call_next(self, group: Group | None = None) -> bool:
-        """Let the next writer write, and return whether one may.
+        """Let the next writer write, and return whether there is one.
 
-        With an open group, only a writer that can join is called.
+        If a group's transaction is open, only a writer that can join the group is called.
         """
         with self._lock:
             if group is not None and not (self._waiting and group.takes(self._waiting[0])):
@@ -522,7 +525,8 @@ def database_errors(*, committing: bool = False) -> Iterator[None]:
     """Replace errors of the database driver by everhold's errors in a context.
 
     Args:
-        committing: Whether something is being committed: nobody knows what became of it if the connection is lost.
+        committing: Whether a commit is under way. If the connection is lost meanwhile, it is unknown whether it was
+            committed.
     """
     try:
         yield
@@ -579,7 +583,7 @@ _FULL = ("53", "58", "XX")  # resources, input and output, internal
 
 
 def _refused(error: object) -> EverholdError:
-    """Return the error that explains a failed connection from the driver's words."""
+    """Return the error for a connection that failed, chosen by the text of the driver's error."""
     said = str(error)
     if "invalid connection option" in said or "invalid URI" in said:
         return EverholdError(
@@ -600,7 +604,7 @@ def _unknown() -> Unavailable:
 def _of_postgres(state: str | None, *, committing: bool) -> EverholdError:
     """Return the error for an SQLSTATE of PostgreSQL. Without an error code, the connection failed or was lost.
 
-    `committing` says whether a commit was under way. If so, a lost connection leaves open whether it was committed.
+    `committing` is true if a commit was under way. Then it is unknown after a lost connection whether it was committed.
     """
     if state is None or state.startswith(_GONE):
         return _unknown() if committing else Unavailable(_LOST)

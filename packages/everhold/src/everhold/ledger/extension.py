@@ -5,10 +5,10 @@ A distribution adds one by an entry point of the group `everhold.ledger`::
     [project.entry-points."everhold.ledger"]
     notes = "my_package.notes:Notes"
 
-Its state is a field of the sealed state in the ledger's head, and follows from the entries alone. There are two kinds
-of entries that an extension takes: its *acts*, which are no queries, and answers to queries that it counts. An act has
-its kind in the description and the same word as the source of its answer. A ledger without such a state never imports
-the extension.
+Its state is a field of the sealed state in the ledger's head, and can be computed again from the entries. An extension
+reads two kinds of entries: its *acts*, which are not queries, and answers to queries. The kind of an act is in its
+description and is also the source of its answer. If a ledger has no state of an extension, the extension is never
+imported.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LedgerExtension(Protocol):
         """Build the state from the data that `stored` returned.
 
         Raises:
-            ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
+            ValueError: If `stored` never returns such data. It may be a TypeError or KeyError as well.
         """
 
     def stored(self) -> Any:
@@ -66,22 +66,22 @@ class LedgerExtension(Protocol):
         """Apply one of the extension's acts, a ledger entry that is not a query, to the state.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If everhold never writes such an entry.
         """
 
     def settle(self, description: Mapping[str, Any], source: object, charged: int) -> None:
         """Update the state with the answer to a query. Most answers change nothing.
 
         Raises:
-            ValueError: If no such entry is ever written here, in words.
+            ValueError: If everhold never writes such an entry.
         """
 
     def knows_arrivals(self, configuration: Mapping[str, Any]) -> bool:
-        """Return whether the extension works in a holdout with these settings after rows arrive."""
+        """Return whether a holdout with these settings may use the extension after rows arrive."""
         return False
 
     def keeps_out(self) -> str:
-        """Return a text that says what must end before rows can arrive, empty if they can arrive now."""
+        """Return a text that says what must end before rows can arrive. Empty if rows can arrive now."""
         return ""
 
     def file_findings(
@@ -102,7 +102,7 @@ class LedgerExtension(Protocol):
         """Read the extension's part of a sealed state.
 
         Raises:
-            IntegrityError: If it is not what everhold writes.
+            IntegrityError: If it is not in the form in which everhold writes it.
         """
         stored = state.get(cls.key)
         if stored is None:
@@ -140,7 +140,7 @@ _MEMBERS = (
 
 
 def broken_contract(name: str, thing: Any) -> str:
-    """Return a text about a fault of an extension's class, empty if it has none."""
+    """Return a text about what a class lacks to be a ledger extension, empty if it lacks nothing."""
     missing = [member for member in _MEMBERS if not hasattr(thing, member)]
     if missing:
         return f"it has no {', '.join(missing)}. Inherit from everhold.ledger.extension.LedgerExtension."
@@ -185,10 +185,10 @@ def extension_of_source(source: str) -> type[LedgerExtension] | None:
 def _distinct() -> Iterator[type[LedgerExtension]]:
     """Yield all extensions, after a check that no two use the same state key or source.
 
-    An extension is imported when it is reached.
+    Each extension is imported when it is its turn.
 
     Raises:
-        ExtensionError: If two of them keep the same field or have the same act.
+        ExtensionError: If two extensions have the same state key, or the same act or answer.
     """
     before: list[type[LedgerExtension]] = []
     for name in EXTENSIONS:

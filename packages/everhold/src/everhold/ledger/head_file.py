@@ -1,8 +1,8 @@
-"""The newest head, kept outside the database: a database that was set back does not know what it answered since.
+"""The newest head, kept outside the database, because a database that was set back does not know its later answers.
 
-The file lies beside the steward's key. It is written after every commit and before an answer leaves, only ever forward.
-It has two places of fixed length, each with a seal of its own, that are written in turn: if a write is cut short, the
-other place still holds the head before, and the database is newer, which is no fault.
+The file lies beside the steward's key. It is written after every commit and before an answer leaves, and never replaced
+by an older head. It has two places of fixed length, each with its own seal, that are written in turn. If a write is cut
+short, the other place still holds the head before. Then the database is newer than the file, which is no fault.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Reached:
     """Public facts about a ledger's newest head. Heads compare by generation and sequence.
 
     Attributes:
-        generation: How many times it was set back and recovered, lost recoveries included.
+        generation: Number of times that the ledger was set back and recovered, lost recoveries included.
         sequence: Number of the last entry.
         entry_hash: Hash of that head.
         asked: Different queries asked so far.
         charged: Sum of all charges.
         closed: Whether the study was unsealed, and nothing may be asked any more.
         labels: Cost of all labels so far for later queries, in millionths of a nat.
-        places: Places among the mechanism's queries that are taken so far: an opened challenge takes one, and so does
+        places: Number of the mechanism's planned queries that are used so far. An open challenge uses one, and so does
             its verdict.
     """
 
@@ -73,11 +73,12 @@ class Reached:
         """Check that a database has this head among its entries, so that it was not set back.
 
         Args:
-            found: How far the database has come. It has to be read after the file, or while no other process can write.
-            hash_here: The hash of the database's entry of this number, if it goes further.
+            found: The database's newest head. It has to be read after this file, or while no other process can write.
+            hash_here: Function that returns the hash of the database's entry with this head's number, for a database
+                with later entries.
 
         Raises:
-            IntegrityError: If it was set back, or diverged.
+            IntegrityError: If the database was set back, or has another entry with this number.
         """
         if found < self:
             raise IntegrityError(
@@ -142,7 +143,7 @@ class HeadFile:
             raise _in_words(fault) from None
 
     def replace(self, reached: Reached) -> None:
-        """Replace the file by a new one. Only for a recovery."""
+        """Replace the file by a new one. Only a recovery does this."""
         self.path.unlink(missing_ok=True)
         self.create(reached)
 
@@ -159,7 +160,8 @@ class HeadFile:
         """Write the head to the file durably, unless the file has a newer head.
 
         Raises:
-            EverholdError: If it cannot be written. What was answered is in the ledger then, and can be asked again.
+            EverholdError: If it cannot be written. The answers are in the ledger by then, and can be read by asking
+                again.
         """
         try:
             descriptor = os.open(self.path, os.O_RDWR | _BINARY)
@@ -178,7 +180,7 @@ class HeadFile:
             raise _in_words(fault) from None
 
     def _place(self, stored: Reached | str) -> bytes:
-        """Return the bytes of one stored head, or of its JSON text: the text and its seal, padded."""
+        """Return the bytes of one of the two places, for a head or its JSON text: the text and its seal, padded."""
         text = stored
         if isinstance(stored, Reached):
             text = canonical({name: getattr(stored, name) for name in Reached.__slots__})
@@ -186,7 +188,7 @@ class HeadFile:
         return f"{text}\n{seal}\n".encode().ljust(_PLACE)
 
     def _opened(self, content: bytes) -> list[Reached]:
-        """Return both heads stored in the file. A head without a valid seal is replaced by an empty one."""
+        """Return both heads stored in the file. For a place without a valid seal, an empty head is returned."""
         both = []
         if len(self._checked) > _MOST_CHECKED:
             self._checked.clear()
@@ -201,9 +203,9 @@ class HeadFile:
 
 
 def asked_by(folder: Path) -> int:
-    """Return how many queries the head file in a holdout's private folder says were asked; 0 without such a file.
+    """Return the number of queries that a folder's head file says were asked, 0 without such a file.
 
-    The seals are not checked, so this is for folders whose ledger, and so whose keys, are unknown.
+    The seals are not checked, because this is for folders whose ledger, and so whose keys, are unknown.
     """
     try:
         content = (folder / HEAD_FILE).read_bytes()

@@ -57,12 +57,13 @@ class Transaction:
     """A transaction of the ledger in which new queries are answered.
 
     Attributes:
-        head: The ledger's head: before the answers, and once the block was left, after them.
+        head: The ledger's head before the answers. After the context has ended: the head after them.
         new: Positions of the queries that are to be answered.
-        state_after: The state that was recorded (secret); empty if nothing was.
-        taken: Recorded entries by position.
-        committed: One for each query in the order asked, None where it was left out; there when the block was left.
-        earlier: Reads all entries up to here, inside a transaction that is shared with nobody.
+        state_after: The mechanism's state after the answers (secret). Empty if nothing was recorded.
+        taken: Recorded outcomes, by position of their query.
+        committed: Filled when the context ends: for each query in the order asked its stored answer, or None if it was
+            left out.
+        earlier: Function that reads all earlier entries, for a transaction that is shared with no other thread.
     """
 
     head: Head
@@ -76,8 +77,8 @@ class Transaction:
         """Set the outcomes of the new queries, which are written when the transaction ends.
 
         Args:
-            state: The state after them.
-            outcomes: One for each new query; None for one that is left out: nothing is recorded about it.
+            state: The mechanism's state after the new queries.
+            outcomes: One for each new query, or None if the query is left out, so that nothing is recorded about it.
 
         Raises:
             ValueError: If an outcome is malformed; then nothing is recorded at all.
@@ -103,9 +104,9 @@ class Ledger:
     Attributes:
         database: The open database.
         holdout: Identifier of the holdout.
-        seal_key: The steward's key; what does not carry its seal is not believed.
-        head_file: The newest head that is known. Nothing older is read and nothing is built on it; where the database
-            is newer, as after a crash, the file follows before anything is returned.
+        seal_key: The steward's key. Entries and heads without its seal are refused.
+        head_file: File with the newest known head. A database with an older head is refused. If the database is newer,
+            as after a crash, the file is updated before anything is returned.
     """
 
     database: LedgerDatabase
@@ -139,8 +140,8 @@ class Ledger:
     def latest(self) -> Head:
         """Return the newest head that this process has seen, or read it from the database.
 
-        Others may have moved on since. So what is prepared on it is checked in the transaction, and nothing is refused
-        by it alone.
+        Another process may have added entries since. So the transaction checks again whatever is prepared with this
+        head, and no query is refused because of this head alone.
         """
         return self.database.heads.get(self.holdout) or self.head()
 
@@ -149,7 +150,7 @@ class Ledger:
 
         Args:
             queries: Fingerprints of queries.
-            read: Whether to read the ledger. If False, what this process has seen is used if it has seen anything, see
+            read: Whether to read the ledger. If False, the head that this process has seen is used if there is one, see
                 `latest`.
 
         Raises:
@@ -168,7 +169,7 @@ class Ledger:
     def repeated(self, queries: Sequence[EntryDraft]) -> tuple[Head, list[Committed]] | None:
         """Return the stored answers if all these queries were asked before, or None if one may be new.
 
-        Nothing is locked. Nothing is read, either, if a query is not among those that this process knows.
+        Nothing is locked. If a query is not among the queries that this process knows, nothing is read.
 
         Args:
             queries: Queries in the order in which they are asked.
@@ -216,7 +217,7 @@ class Ledger:
 
         Args:
             start: Number of entries to leave out at the beginning.
-            limit: At most so many; None for all.
+            limit: Largest number of entries to yield. None for all.
 
         Raises:
             IntegrityError: If an entry was altered.
@@ -243,13 +244,13 @@ class Ledger:
     def transaction(self, queries: Sequence[EntryDraft], *, alone: bool = False) -> Iterator[Transaction]:
         """Context with one durable transaction in which queries are answered. Writers take turns.
 
-        Whatever the block records is committed, and the head file is updated, before the block is left. If the block
-        raises, nothing is recorded and its exception comes out unchanged. Threads that wait for their turn share one
-        commit, and each continues from the state that the previous one left.
+        The recorded outcomes are committed, and the head file is updated, before the context ends. If the block raises,
+        nothing is recorded and its exception comes out unchanged. Threads that wait for their turn share one commit,
+        and each continues from the state that the previous one left.
 
         Args:
             queries: Queries in the order in which they are asked. Repeats, also within the batch, are free.
-            alone: Whether to share the transaction with nobody, because the block takes long or reads all entries.
+            alone: Whether no other thread may share the transaction, because the block takes long or reads all entries.
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
@@ -293,7 +294,10 @@ class Ledger:
             transaction.committed.append(committed)
 
     def _committed(self, at: Head, query: str, entry: tuple[int, str], new: Outcome | None) -> Committed:
-        """Return an entry as its asker gets it. ``new`` is its outcome, or None if it had been asked before."""
+        """Return a stored entry for the analyst who asked.
+
+        ``new`` is its outcome, or None if it had been asked before.
+        """
         answer, charged = json.loads(entry[1]), 0 if new is None else new.charged
         told = self.sealed_of(query, answer) if at.accounts.unsealings else None
         return Committed(entry[0], answer, charged, new is None, told)
@@ -320,7 +324,7 @@ class Ledger:
         self.database.heads[self.holdout] = head
 
     def _index(self, connection: Connection, at: Head, remembered: EntryIndex | None) -> EntryIndex:
-        """Return the index of all queries ever asked, and check that none is missing from the database.
+        """Return the index of all queries that were ever asked, after a check that none is missing from the database.
 
         Args:
             connection: Connection in a transaction.
@@ -508,7 +512,7 @@ _read = json.JSONDecoder().raw_decode  # for what carries a seal, and so is the 
 
 
 class _Listed(GenericFunction[str]):
-    """SQL function for the elements of a JSON array, so that one statement takes any number of values."""
+    """SQL function that turns a JSON array into rows, so that one statement can take any number of values."""
 
     name = "json_each"
     inherit_cache = True
@@ -562,7 +566,8 @@ class SealedReader:
 
         Raises:
             HoldoutNotFound: If there is no such holdout.
-            IntegrityError: If the head does not carry this key's seal, is older, or diverged.
+            IntegrityError: If the head does not have this key's seal, or is not a successor of the head in the head
+                file.
         """
         known = None
         if head_file is not None and (known := head_file.find()) is None:  # first: it is never ahead
@@ -602,7 +607,10 @@ class SealedReader:
         return known
 
     def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
-        """Return an entry's hash as the next entry records it, or None without one. Entry 0 is the sealed holdout."""
+        """Return an entry's hash as the next entry records it, or None if there is no next one.
+
+        Entry 0 is the sealed holdout.
+        """
         row = connection.execute(PAGE, {"holdout": self.holdout, "after": sequence, "size": 1}).first()
         return None if row is None else self.entry(row).previous_hash
 

@@ -1,6 +1,6 @@
 """The tables of a ledger with their triggers, and those of the service, and how they are made.
 
-A ledger says its revision in a table of the form that Alembic uses, so that a later version can migrate it.
+The ledger's revision is in a table of the form that Alembic uses, so that a later version can migrate the tables.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Snapshot:
         return None if row is None else row._asdict()
 
     def queries(self, last: int) -> Iterator[str]:
-        """Yield the fingerprints of the entries up to one, joined into long texts."""
+        """Yield the fingerprints of all entries up to a number, joined into long texts."""
         with database_errors():
             yield from queries_in_order(self._connection, self.holdout["id"], 0, last)
 
@@ -175,7 +175,7 @@ class LedgerStore:
 
         Args:
             new: The holdouts.
-            beside: Names of the holdouts that their rows were compared with; None if they are compared with none.
+            beside: Names of the holdouts with which the rows were compared. None if rows are not compared.
 
         Raises:
             HoldoutRejected: If a name is taken or is not usable, or another holdout was created since the rows were
@@ -373,7 +373,7 @@ def copy_tables(
 
     Raises:
         HoldoutRejected: If the target holds anything already.
-        IntegrityError: If the source has other tables than these.
+        IntegrityError: If the source has a table that is not among `names`, or lacks one.
     """
     with source.transaction() as reading, target.transaction(writing=True) as writing:
         with database_errors():

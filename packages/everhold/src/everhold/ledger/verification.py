@@ -1,6 +1,6 @@
 """Verification of a ledger: recomputes every hash, every sum and, with the key, the seals.
 
-The sums are also those of every analyst, which must be within the allotment at every entry.
+It also checks that each analyst's spending is within the analyst's allotment at every entry.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class VerificationReport(Display):
         name: Name of the holdout.
         entries: Number of entries that were checked.
         findings: All faults that were found, in the order of the ledger.
-        keyed: Whether the seals were checked too. Without the key, an altered state is not seen, nor a chain whose
-            hashes were all computed anew from some entry to the head.
+        keyed: Whether the seals were checked too. Without the key, an altered state is not found, and neither is a
+            chain whose hashes were computed anew from some entry to the head.
         arrivals: Descriptions of the entries by which rows arrived, in order.
     """
 
@@ -145,7 +145,7 @@ class Checked:
 
     Attributes:
         counts: Sums over all entries.
-        since: The checkpoint after which its entries were read; None if all of them were.
+        since: The checkpoint after which entries were read. None if all entries were read.
     """
 
     counts: EntryCounts
@@ -155,8 +155,8 @@ class Checked:
 def check_unaltered(store: LedgerStore, name: str, head: Head, *, seal_key: bytes) -> Checked:
     """Check that all entries up to a head are unaltered, before the head is signed.
 
-    Of more than `READ_AGAIN` entries only those after the latest checkpoint are read, with the queries of all. Their
-    sums are then the sums of the entries as they were written, even if some entries were altered since.
+    If there are more than `READ_AGAIN` entries, only those after the latest checkpoint are read, and the fingerprints
+    of all queries. The sums are those of the entries as they were written, even if earlier entries were altered since.
 
     Raises:
         IntegrityError: If anything was altered or is damaged.
@@ -200,7 +200,7 @@ def _everything(snapshot: Snapshot, walk: _Walk) -> list[LedgerFinding]:
 
 
 def _walked(snapshot: Snapshot, walk: _Walk) -> Iterator[LedgerFinding]:
-    """Check all remaining entries of a ledger and its head, and yield a finding for each fault."""
+    """Check the entries that were not checked yet, and the ledger's head. Yield a finding for each fault."""
     said = snapshot.head["sequence"]  # the number of entries there should be, if it is one
     with progress("checking the ledger", said if isinstance(said, int) else None) as line:
         for row in snapshot.entries(walk.sequence or None):
@@ -217,7 +217,7 @@ def _stored_checkpoint(snapshot: Snapshot, walk: _Walk) -> Checkpoint | None:
 
 
 def _checkpoint_findings(snapshot: Snapshot, stored: Checkpoint | None, walk: _Walk) -> Iterator[str]:
-    """Yield the faults of the checkpoint. A checkpoint from before a recovery is ignored."""
+    """Yield texts about faults of the checkpoint. A checkpoint from before a recovery is not checked."""
     if stored is None:
         if snapshot.checkpoint is not None and walk.seal_key is not None:
             yield "was altered: it does not carry the seal of this key"
@@ -274,12 +274,12 @@ class _Walk:
         return walk
 
     def expect(self, head: tuple[int, str], otherwise: str) -> None:
-        """Add an entry, as its sequence and hash, that the chain must contain, and the finding if it does not."""
+        """Add the sequence and hash of an entry that the chain must contain, and the finding to report otherwise."""
         if head != (self.sequence, self.previous):
             self.unmet[otherwise] = head
 
     def mark(self, sequence: int) -> None:
-        """Request a checkpoint of the sums at this entry."""
+        """Request a checkpoint at an entry."""
         self.marked_at.add(sequence)
         self._mark_here()
 
@@ -376,7 +376,7 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:
 
 
 def _malformed(row: Mapping[str, Any], read: Mapping[str, object] | None = None) -> Iterator[str]:
-    """Yield fields of a wrong type, and JSON that is not canonical."""
+    """Yield texts about the fields of a row that have a wrong type or hold JSON that is not canonical."""
     for name, value in row.items():
         if name in _COUNTS:
             if type(value) is not int or value < 0:

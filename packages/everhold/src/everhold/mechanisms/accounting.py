@@ -1,4 +1,7 @@
-"""Rules of a mechanism for the ledger's counts: what can be asked, charged and lost, from public state alone."""
+"""Rules of a mechanism for the ledger's counts: what can still be asked, charged and lost.
+
+Only public state is used.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class Accounting(Generic[Accounted]):
         return state.asked == state.charged <= self.mechanism.queries
 
     def charges_left(self, state: State) -> int:
-        """Return the most that can still be charged."""
+        """Return the largest total charge that is still possible."""
         return self.mechanism.queries - state.asked
 
     def leaves_capacity(
@@ -55,11 +58,11 @@ class Accounting(Generic[Accounted]):
         return state.asked + 1 + silent <= self.mechanism.queries
 
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
-        """Return the least and the most that the labels of surprises can cost, in millionths of a nat; here 0.
+        """Return the least and the most that the labels of surprises can cost, in millionths of a nat. Here both are 0.
 
         Args:
             surprises: Number of surprises.
-            forced: Number of labels that were always told, of whatever price (S9).
+            forced: Number of labels that were told without a surprise, at any price (S9).
             failing: Whether shares of failing rows may be told with them (S16).
         """
         return 0, 0
@@ -82,7 +85,7 @@ class Accounting(Generic[Accounted]):
             yield "what was charged is not the number of answers that were taken from the sealed rows"
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether ``queries`` lost answers can have cost ``charges`` together (see `after_loss`)."""
+        """Return whether ``queries`` lost answers can have cost ``charges`` in total (see `after_loss`)."""
         return queries == charges
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
@@ -92,12 +95,12 @@ class Accounting(Generic[Accounted]):
 
         Args:
             state: The last state that is known.
-            asked: Number of lost answers; None if unknown, and then all queries that are left count as spent.
+            asked: Number of lost answers. None if it is unknown: then all remaining queries count as spent.
             charged: Sum of the charges of the lost answers; None if unknown, as for ``asked``.
             noise: Source of randomness, for noise that has to be drawn again.
 
         Raises:
-            ValueError: If nothing can be promised any more.
+            ValueError: If the mechanism can promise nothing after the loss.
         """
         left = self.mechanism.queries - state.asked
         return state.after(

@@ -1,8 +1,8 @@
 """Base class of all mechanisms: fixed parameters, a small state, and pure steps from evaluations to replies.
 
 A mechanism never sees rows, files or clocks. The ledger stores its `State` in the same transaction as the reply, so a
-crash, a restart or a second process changes nothing. Whoever plans, certifies or draws asks the mechanism: nobody else
-knows one by its name.
+crash, a restart or a second process changes nothing. Code that plans, certifies or draws charts asks the mechanism for
+its facts, and never depends on a mechanism's name.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Mechanism(ABC):
         queries: Planned number m of queries.
         confidence: 1 - beta, in (0, 1).
         dependence: How the rows depend on each other.
-        unit: Grid steps between the row values 0 and 1 (theory, section 6); as many as the rows allow
-            unless others are given.
+        unit: Grid steps between the row values 0 and 1 (theory, section 6); by default as many as the number of rows
+            allows.
     """
 
     rows: int
@@ -116,10 +116,10 @@ class Mechanism(ABC):
             rows: Number of sealed rows.
             queries: Number of adaptive queries.
             confidence: 1 - beta, in (0, 1).
-            **shared: ``dependence`` and ``unit``, as in the constructor, and what only some mechanisms know.
+            **shared: ``dependence`` and ``unit``, as in the constructor, and keywords of some mechanisms only.
 
         Raises:
-            ValueError: If the request is not valid for it.
+            ValueError: If the request is not valid for the mechanism.
         """
 
     @classmethod
@@ -144,7 +144,7 @@ class Mechanism(ABC):
 
     @cached_property
     def steps(self) -> int:
-        """Grid units of a sum that make a mean of 1."""
+        """Number of grid units in the sum over all rows if the mean is 1."""
         return self.rows * self.unit
 
     @cached_property
@@ -168,7 +168,10 @@ class Mechanism(ABC):
 
     @cached_property
     def parts(self) -> int:
-        """Number of disjoint parts of the sealed rows, each of which answers one query; 1 if all rows answer all."""
+        """Number of disjoint parts of the sealed rows, each of which answers one query.
+
+        It is 1 if all rows answer each query.
+        """
         return 1
 
     @cached_property
@@ -196,17 +199,20 @@ class Mechanism(ABC):
 
     @abstractmethod
     def answer_many(self, state: State, evaluations: Evaluations, noise: Noise) -> tuple[State, Replies]:
-        """Answer queries in order. The result is that of one after the other, unless the batch is one step (S9)."""
+        """Answer queries in order, as if they were asked one after the other.
+
+        If a batch is one step of the mechanism (S9), all queries have the levels of its start instead.
+        """
 
     @abstractmethod
     def promise(self) -> Promise:
         """Return the promise for all answers at once."""
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """Return the half-width to expect with honest guesses where the population's value is ``at``.
+        """Return the half-width to expect with honest guesses if the population's value is ``at``.
 
-        It is an expectation and no bound: half the length of what is left of [0, 1] by the procedure in force. Where
-        answers do not depend on guesses, that is left by the radius of the promise.
+        It is an expectation and not a bound: half the length of the part of [0, 1] that the interval procedure leaves.
+        If answers do not depend on guesses, it is computed from the radius of the promise.
 
         Args:
             at: The population's value of a yes-or-no query.
@@ -232,14 +238,14 @@ class Mechanism(ABC):
     ) -> int:
         """Return how many of the next ``most`` new queries are answered, whatever the sealed rows say.
 
-        From public state alone, so that whether a query is refused is known before anybody looks at the sealed
-        rows. 0 if and only if the next query is refused, for any ``most`` of at least 1.
+        It is computed from public state alone, so whether a query is refused does not depend on the sealed rows. It is
+        0 if and only if the next query is refused, for any ``most`` of at least 1.
 
         Args:
             state: The public state before the query.
-            most: Largest number that is of interest.
-            procedures: Theirs, if known: with some of them more may be sure. None for challenges, of which no
-                interval is told.
+            most: Largest number to return.
+            procedures: Interval procedures of the queries, if known, with which more queries may be certain to be
+                answered. None for challenges, whose intervals are not told.
             silent: Whether the queries are silent: registered, with nothing told before the study is unsealed.
         """
         return min(most, max(self.queries - state.asked, 0))
@@ -264,7 +270,7 @@ class Mechanism(ABC):
     def procedure_at(self, procedure: Procedure, guess: float, nats: float) -> Procedure:
         """Return the interval procedure to use at this guess and level.
 
-        By default this is the procedure of `in_force`.
+        By default it is the procedure of `in_force`.
         """
         return self.in_force(procedure)
 
@@ -357,7 +363,7 @@ def finest_unit(rows: int) -> int:
 
 
 def whole(mechanism: Mechanism, *names: str) -> None:
-    """Check that the named parameters are whole numbers of at least 1."""
+    """Raise an error unless the named parameters are whole numbers of at least 1."""
     for name in names:
         value = getattr(mechanism, name)
         if (as_whole(value) or 0) < 1:
@@ -365,7 +371,7 @@ def whole(mechanism: Mechanism, *names: str) -> None:
 
 
 def usable_scales(mechanism: Mechanism, *names: str) -> None:
-    """Check that the named noise scales are positive and can be drawn."""
+    """Raise an error unless the named noise scales are positive and noise of this scale can be drawn."""
     for name in names:
         value = getattr(mechanism, name)
         if not 0.0 < as_float(value) <= LARGEST_SCALE / mechanism.steps:

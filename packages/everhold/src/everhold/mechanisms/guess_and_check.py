@@ -51,8 +51,8 @@ class GuessAccounting(Accounting[PublicLevels]):
     def reachable(self, state: State) -> bool:
         """Return whether the last step still had room for its last answer, for some order of surprises.
 
-        The labels of the last step may be left out. Several numbers of surprises in the last step are tried: evenly
-        spread ones, one, and those for which most labels belong to earlier steps.
+        The labels of the last step need not have fitted. Several numbers of surprises in the last step are tried:
+        evenly spread numbers, one surprise, and those with which most labels belong to earlier steps.
         """
         if not 0 <= state.charged <= state.asked:
             return False
@@ -71,7 +71,7 @@ class GuessAccounting(Accounting[PublicLevels]):
     ) -> bool:
         """Return whether ``silent`` queries fit after the next one, whether it is a surprise or not.
 
-        `failing` says whether the next query may also be a surprise about its share of failing rows (S16).
+        `failing` is true if the next query may also be a surprise about its share of failing rows (S16).
         """
         label = 0  # of a challenge, as a promotion tells no interval
         if procedures is not None:
@@ -86,7 +86,7 @@ class GuessAccounting(Accounting[PublicLevels]):
     def labels_of(self, surprises: int, *, forced: int = 0, failing: bool = True) -> tuple[int, float]:
         """Return the least and the most that labels of surprises can cost, in millionths of a nat.
 
-        `failing` says whether surprises may include labels of shares of failing rows (S16).
+        `failing` is true if surprises may include labels of shares of failing rows (S16).
         """
         dearest = self.dearest_label if failing else self._dearest_of_one
         most = math.inf if forced else surprises * dearest
@@ -101,7 +101,7 @@ class GuessAccounting(Accounting[PublicLevels]):
         return charges <= queries
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
-        """Return the state with lost answers added. Each lost label is taken to be the dearest one (S8)."""
+        """Return the state with lost answers added. Each lost label counts as the most expensive one (S8)."""
         if asked is None or charged is None:
             raise ValueError(
                 "The state of the mechanism lacks the number of answers, on which the next interval depends."
@@ -110,7 +110,7 @@ class GuessAccounting(Accounting[PublicLevels]):
 
     @property
     def dearest_label(self) -> int:
-        """Largest cost of the labels of one surprise, in millionths of a nat, with that of failing rows (S16)."""
+        """Largest cost of the labels of one surprise, including that of failing rows (S16), in millionths of a nat."""
         if self.mechanism.failing_rows_procedure is None:
             return self._dearest_of_one
         return 2 * self._dearest_of_one + failing_rows_cost(told=True)
@@ -401,7 +401,7 @@ class BatchStep:
         return state.after(asked=count, charged=len(surprises), labels=labels)
 
     def _released_cells(self, surprises: Sequence[int]) -> dict[int, tuple[float, float, float]]:
-        """Return the answers to surprises about means as (value, low, high), by index of the query in the step."""
+        """Return the answers (value, low, high) to surprises that tell a cell of the mean, by index of the query."""
         told: dict[int, tuple[float, float, float]] = {}
         cells, rounding = self.mechanism.cells, self.mechanism.rounding
         of_means = [place for place in surprises if isinstance(self.procedures[place], OfMeans)]

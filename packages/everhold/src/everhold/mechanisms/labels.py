@@ -1,7 +1,7 @@
-"""Labels of surprises, and of results that are always told: their forms and their prices (S8, S9).
+"""Labels, which are what surprises and released results tell: their forms and their prices (S8, S9).
 
-A label has a public prior, and every later query pays ``ln(1 / prior)`` for it. Priors follow from training rows and
-from what was told before, and never from sealed rows.
+Each label has a public prior probability, and every later query pays ``ln(1 / prior)`` for it. Priors depend on
+training rows and on earlier answers, and never on sealed rows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def failing_rows_cost(*, told: bool) -> int:
 class ArcsineCells:
     """Parts of [0, 1], called cells, one of which is told as the label of a surprise about a mean.
 
-    All have the same prior probability. Their widths follow the standard deviation of yes-or-no values.
+    All cells have the same prior probability. Their widths are proportional to the standard deviation of yes-or-no
+    values.
 
     Attributes:
         grid: Number G of cells; cell i starts at the mean ``sin^2(i pi / (2 G))`` and ends where the next one starts.
@@ -196,14 +197,14 @@ _FINE = 1e-4  # of a scale, below which an exponential law is as good as uniform
 
 
 def likeliest_in(low: float, high: float, *, guess: float | None, error: float) -> float:
-    """Return the value to answer for a sealed number of which only a range, its cell, is revealed.
+    """Return the value to answer for a sealed number if only its cell, a range, is revealed.
 
     It is the mean of Laplace's law around the guess within the cell. The guess and the error of honest guesses are
     public. Two queries with one label never get values in the opposite order of their guesses.
 
     Args:
-        low: Least number of the cell.
-        high: The largest one.
+        low: Smallest number of the cell.
+        high: Largest number of the cell.
         guess: The guess, in the same units; None without a guess.
         error: Standard error of an honest guess.
 
@@ -233,9 +234,10 @@ def likeliest_sealed(
     """Return the value of an answer that reveals only the label of its sealed interval.
 
     The label gives the middle of the sealed interval. If values are skewed, the sealed value is not in the middle.
-    Public rows show which value has its interval around that middle (`Procedure.expected`). A middle is off by about
-    the square of the width, so less than expected if the label tells a narrower interval than expected: an array of
-    predictions says nothing about its errors on other rows.
+    Public rows show which value has its interval around that middle (`Procedure.expected`). The distance between the
+    sealed value and the middle is about proportional to the square of the width, so it is smaller if the label tells a
+    narrower interval than expected. This matters for an array of predictions, which shows nothing about its errors on
+    other rows.
 
     Args:
         procedure: Interval procedure of the query.
@@ -278,7 +280,7 @@ def widest_released(half: float, size: float = 1.0) -> float:
 def _first_around(
     low: float, high: float, origin: float, halves: Iterable[float], *, most: float = math.inf
 ) -> tuple[float, float, int] | None:
-    """Return middle, half-width and index of the first half-width of which an interval on the grid fits, or None."""
+    """Return middle, half-width and index of the first half-width with a fitting interval on the grid, or None."""
     for number, half in enumerate(halves):
         step = _STEP * half
         steps = round(((low + high) / 2.0 - origin) / step)
@@ -330,8 +332,9 @@ def steps_nats(steps: int, *, scale: float) -> float:
 def order_nats(chosen: Sequence[int], estimates: NDArray[np.float64]) -> float:
     """Return ln(1 / prior) of the best few candidates in their order.
 
-    One is drawn after the other. Half of the prior of each draw is uniform over the candidates that are left. The other
-    half gives the one with the r-th largest training estimate among them ``1 / (r (r + 1))``.
+    The candidates are drawn one after the other. Half of the prior of each draw is uniform over the remaining
+    candidates. The other half gives the probability ``1 / (r (r + 1))`` to the candidate with the r-th largest training
+    estimate among them.
 
     Args:
         chosen: Positions, the best first.
@@ -355,9 +358,10 @@ def set_nats(above: NDArray[np.bool_], chances: NDArray[np.float64], *, first: b
     """Return ln(1 / prior) of the set of candidates above a threshold.
 
     Args:
-        above: Which ones are, shape (candidates,).
-        chances: Public chances that they are, shape (candidates,), in (0, 1).
-        first: Whether only the first of them is told. Then half of the prior is uniform over all places and "none".
+        above: Whether each candidate is above the threshold, shape (candidates,).
+        chances: Public probability that each candidate is above it, shape (candidates,), in (0, 1).
+        first: Whether only the first candidate above the threshold is told. Then half of the prior is uniform over all
+            positions and "none".
     """
     likely = np.where(above, np.log(chances), np.log1p(-chances))
     if not first:

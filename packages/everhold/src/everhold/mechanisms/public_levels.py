@@ -1,6 +1,6 @@
 """Base of mechanisms whose error probabilities follow from public facts: tree of queries, tolerance, widths (S8).
 
-All of them are public: they are decided before the sealed rows are looked at, or told.
+Levels, tolerance and widths are public: they are decided before the sealed rows are evaluated, or have been told.
 """
 
 from __future__ import annotations
@@ -55,16 +55,17 @@ class PublicLevels(ChecksGuesses):
             and statistics of all rows have half-widths of their own.
         grid: Number G of cells of sealed means, of equal width on the arcsine scale; by default half a cell is 1/60 of
             the spread of single rows, and with a slack the grid is the one with the smallest tolerance.
-        slack: c in [0, 1): within the plan no budget is spent on guesses closer than ``c tau`` to the population.
+        slack: c in [0, 1): within the plan a guess costs no budget if it is closer than ``c tau`` to the population's
+            value.
         allowance: z, the number of standard errors by which a guess may miss the sealed mean and still be confirmed.
-        training_rows: Number of rows from which guesses are made; 0 if unknown, which counts as the number of sealed
-            rows.
+        training_rows: Number of rows from which guesses are made. 0 if it is unknown: then the number of sealed rows is
+            used.
         share: Share of the probability of failure for declared families (S10), in [0, 1). All other queries have the
             rest.
         endless: Whether queries are answered after the budget is used up. False with a slack, because its promise ends
             with the budget.
-        text_bits: Largest description, in bits, of expressions that have the level of their description if it is
-            larger than that of the tree (S10). 0 for no expression.
+        text_bits: Largest length, in bits, of the description of a text expression. Shorter expressions have the level
+            of their description if it is larger than that of the tree (S10). 0 if no expression has such a level.
     """
 
     tolerance: float
@@ -78,7 +79,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def bets(self) -> bool:
-        """Whether intervals use the sealed spread. Not with a slack, which promises widths beforehand."""
+        """Whether intervals use the spread of sealed values. False with a slack, which promises widths beforehand."""
         return not self.slack
 
     def __post_init__(self) -> None:
@@ -103,7 +104,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def beta(self) -> float:
-        """Failure probability of the query tree: that of the statement without the share of declared families."""
+        """Failure probability of the query tree: that of the statement minus the share of declared families."""
         return (1.0 - self.statement_confidence) * (1.0 - self.share)
 
     def sharing(self, share: float) -> Self:
@@ -140,7 +141,7 @@ class PublicLevels(ChecksGuesses):
 
     @cached_property
     def of_failing_rows(self) -> Self:
-        """The mechanism with a smaller allowance for guesses, for shares of failing rows (S16)."""
+        """The same mechanism with a smaller allowance for guesses, which answers about shares of failing rows (S16)."""
         return replace(self, allowance=min(self.allowance, _ALLOWED_OF_FAILING))
 
     @cached_property
@@ -193,7 +194,7 @@ class PublicLevels(ChecksGuesses):
         return self._next(state, count)[0]
 
     def _next(self, state: State, count: int) -> tuple[NDArray[np.float64], int]:
-        """Return ln(1 / level) of the next queries as `next_nats`, and how many of them are certain to be answered.
+        """Return ln(1 / level) of the next queries like `next_nats`, and how many of them are certain to be answered.
 
         The levels of 64 queries are computed at once, and used again until there is a surprise.
         """
@@ -234,8 +235,8 @@ class PublicLevels(ChecksGuesses):
         """Return the given procedure, or that of a mean if bets are expected to be much wider at this level.
 
         Very unequal groups, and levels that are small for the number of units, can cost bets more than the spread
-        saves. A little more expected width is accepted, because bets adapt to the sealed spread where it was not
-        foreseen.
+        saves. Bets are kept if they are expected to be a little wider, because they adapt to a sealed spread that was
+        not foreseen.
 
         Args:
             procedure: The procedure that the query's compiler chose.
@@ -301,7 +302,7 @@ class ToleranceMargin:
 
     @cached_property
     def widest_honest(self) -> float:
-        """Largest distance of a sealed mean from the told value: for a guess of 1/2, or half a cell."""
+        """Largest distance of a sealed mean from the told value: of an honest guess of 1/2, or half a cell."""
         low, _ = self.mechanism.procedure.honest(0.5, self.mechanism.allowance)
         return max(0.5 - float(low), 0.25 * math.pi / self.mechanism.grid)
 
@@ -322,12 +323,12 @@ class ToleranceMargin:
         return needed + self.mechanism.rounding
 
     def allowed(self, concentration: ArrayLike) -> NDArray[np.float64]:
-        """Return how far the sealed mean may be from a confirmed guess: as far as honest guesses or the slack need."""
+        """Return how far a sealed mean may be from a confirmed guess: as far as honest guesses need, or the slack."""
         slack, tolerance = self.mechanism.slack, self.mechanism.tolerance - self.mechanism.rounding
         return np.maximum(self.widest_honest, slack * tolerance + np.asarray(concentration) if slack else 0.0)
 
     def answers(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether a query at each level is answered: in the plan, or while an endless holdout says anything."""
+        """Return whether a query at each level is answered: within the plan, or in an endless holdout if useful."""
         room = self.within_plan(nats)
         if self.mechanism.endless:
             room = room | (self.concentration(nats) + self.mechanism.rounding < _SAYS_NOTHING)
@@ -341,7 +342,7 @@ class ToleranceMargin:
 
 
 class ReleasedIntervals:
-    """Told intervals at a level of exp(-nats), in units of a mean over [0, 1].
+    """Intervals that answers tell, at levels ``exp(-nats)``, in units of a mean over [0, 1].
 
     Args:
         mechanism: The mechanism that answers.
@@ -423,8 +424,8 @@ class Expected:
     """Expected intervals of the next answer to a query, in units of a mean over [0, 1].
 
     Attributes:
-        confirmed: If its guess holds; exact.
-        released: If it does not, and the sealed mean is as far off as just makes a surprise.
+        confirmed: Interval if the guess is confirmed. It is exact.
+        released: Interval for a surprise, if the sealed mean is only just far enough from the guess for one.
         unsealed: Expected interval at the unsealing.
     """
 
@@ -465,7 +466,7 @@ class GuessQuotes:
             guess: Guess in units of a mean over [0, 1].
             procedure: Interval procedure of the query. By default the procedure for any mean of values in [0, 1] is
                 used.
-            described: The level and the procedure that it has by its description, if it has one.
+            described: Level and procedure that the query has by its description, if it has them.
         """
         mechanism, rounding = self.mechanism, self.mechanism.rounding
         procedure, nats = self._next(state, guess, procedure, described)
@@ -517,7 +518,7 @@ class GuessQuotes:
         return Quote(confirmed, concentration + self.mechanism.intervals.half_cell, 0, 1, refused=False)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """Return half-widths now, after `_AHEAD` more surprises, and of a usual text, by name."""
+        """Return half-widths by name: of a yes-or-no answer now, after `_AHEAD` more surprises, and of a usual text."""
         mechanism, usual = self.mechanism, self.mechanism.yes_no_procedure
         later = state.after(asked=_AHEAD, charged=_AHEAD, labels=_AHEAD * mechanism.cells.cost)
         found = {"now": state, f"after {_AHEAD} more surprises": later}

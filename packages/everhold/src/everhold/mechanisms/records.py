@@ -43,7 +43,7 @@ class State:
     Attributes:
         asked: Queries answered so far; refused ones do not count.
         charged: Sum of all charges so far, in the mechanism's unit (`Traits.charged_in`).
-        carried_noise: Noise that stays in force from query to query (a noisy threshold), in grid units. Secret.
+        carried_noise: Noise that is kept from query to query, such as that of a threshold, in grid units. Secret.
         labels: Cost of the labels of all surprises so far for every later query, in millionths of a nat (S8); public.
     """
 
@@ -91,11 +91,12 @@ class Replies:
         highs: Upper ends of the intervals; nan where refused.
         sources: `Source` of each answer.
         charged: Charge of each answer; 0 where the sealed rows were not the source.
-        sealed: Shape (queries, 3): sealed mean, and both ends of what it leaves possible, told when the study is
-            unsealed; nan where nothing can be. Secret.
+        sealed: Shape (queries, 3): sealed mean and both ends of its interval, which are revealed when the study is
+            unsealed; nan if a query has none. Secret.
         nats: ln(1 / level) of each interval; nan where queries have no level of their own.
-        procedures: How each interval was made, shape (queries,); None where the mechanism decided alone.
-        failing: Value, low and high of the share of failing rows (S16), by position; of queries that have one.
+        procedures: Procedure that made each interval, shape (queries,). None if the mechanism made it itself.
+        failing: Value, low and high of the share of failing rows (S16), by position of the query, for queries that have
+            such a share.
     """
 
     values: NDArray[np.float64]
@@ -140,17 +141,18 @@ class Promise(Display):
     Attributes:
         statement: Number of the statement in docs/theory that proves it.
         radius: Half-width that holds for every answer at once, in the units of a mean over [0, 1]; for a mechanism with
-            one-sided answers that of the best answer so far, and for guess-and-check of every confirmed mean, as other
-            answers are told with intervals of their own.
+            one-sided answers it holds for the best answer so far, and for guess-and-check for every confirmed mean,
+            because other answers have intervals of their own.
         confidence: Probability with which all of it holds, 1 - beta.
         assumptions: Assumptions about the rows, in plain words.
         details: Numbers that enter the statement, by name.
-        privacy: ``(epsilon, delta)`` of differential privacy towards every sealed row; None where no noise is added.
+        privacy: ``(epsilon, delta)`` of differential privacy for every sealed row. None if no noise is added.
         spends_only_beyond: Within the plan, budget is spent only on queries whose guess is at least this far from the
-            population's value; None where nothing is promised about that.
-        expected: Half-width that answers around 0.9 are expected to have while guesses hold, by the procedure in
-            force; no bound, and None where it was not computed. Of groups it rests on the public training rows.
-        sentence: The promise of a holdout in one sentence, as its certificate says it; None of a mechanism alone.
+            population's value. None if this is not promised.
+        expected: Half-width that answers around 0.9 are expected to have while guesses hold. It is not a bound. None if
+            it was not computed. For rows in groups it is estimated from the training rows.
+        sentence: The promise of a holdout in one sentence, as in its certificate. None for a mechanism without a
+            holdout.
         budget: The initial budget of a holdout, by name; for an analyst, the allotment.
     """
 
@@ -206,8 +208,8 @@ class Evaluations:
 
     Attributes:
         totals: Shape (queries, parts): sums over the sealed rows of each part, in grid units.
-        guesses: Shape (queries,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a
-            sum over all rows; -1 where there is none.
+        guesses: Shape (queries,): the public guess of each mean in ``[0, unit]`` times ``rows``, in the units of a sum
+            over all rows; -1 if a query has no guess.
         rows: Number of sealed rows.
         unit: Grid steps between the row values 0 and 1.
         tolerances: Shape (queries,): the half-width of a mean that each query requests, nan for the planned half-width.
@@ -216,7 +218,7 @@ class Evaluations:
         seen: Summary of sealed rows for each procedure that needs more than the total; else None. Secret.
         margins: Shape (queries,): the value that the lower limit of each challenge has to reach, in units of a mean.
             None if the queries are no challenges.
-        silent: Whether nothing is told before the study is unsealed.
+        silent: Whether the queries are silent, so that nothing is told before the study is unsealed.
         yes_no: Shape (queries,): whether every row value is 0 or 1 by type, so that totals are whole numbers of rows;
             None if this is known of no query.
         failing: For each query, the evaluation of the share of rows on which its model fails (S16), or None. None for
@@ -249,7 +251,7 @@ class Evaluations:
     def summary(self, place: int, procedure: Procedure, mean: float) -> Any:
         """Return what a query's interval procedure reads: the sealed mean, or another summary of rows. Secret.
 
-        A procedure of means may stand in place of one for which more was evaluated.
+        If a procedure of means is used in place of one that needs more, the mean is returned.
         """
         seen = None if self.seen is None or isinstance(procedure, OfMeans) else self.seen[place]
         return mean if seen is None else seen
@@ -298,11 +300,11 @@ USUAL_TEXT_BITS = 20
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Level and interval procedure that a query has because of its description, not of its place in the order.
+    """Level and interval procedure that a query has because of its description, whatever was asked before it.
 
     Attributes:
         nats: ln(1 / level).
-        procedure: Interval procedure; it follows from the query, the schema and the training rows.
+        procedure: Interval procedure. It depends only on the query, the schema and the training rows.
     """
 
     nats: float
@@ -322,9 +324,9 @@ def all_narrower(
     """Return `narrower` for each query of a step.
 
     Args:
-        procedures: Procedures of the queries by their places in the order.
-        nats: ln(1 / level) of the places, shape (queries,).
-        described: Description of each query or None; it may be longer than the step.
+        procedures: Procedures of the queries, in order.
+        nats: ln(1 / level) of the queries in the tree, shape (queries,).
+        described: Description of each query, or None. It may have more entries than the step has queries.
     """
     chosen = [narrower(*each) for each in zip(procedures, nats.tolist(), described, strict=False)]
     return [procedure for procedure, _ in chosen], np.array([level for _, level in chosen])
@@ -347,17 +349,17 @@ class Traits:
         needs_guess: Whether every query must come with a guess.
         adaptive: Whether queries may depend on earlier answers.
         one_sided: Whether some answers bound the population's value from one side only.
-        one_law: Whether it answers from parts of the rows, so that all rows have to be of one law.
+        one_law: Whether it answers from parts of the rows, so that rows have to be identically distributed.
         independent_rows: Whether it takes independent rows only.
         adds_noise: Whether answers are noisy.
         unsealable: Whether every query has an interval of its own, which can be told when the study is over (S8).
         only_silent: Whether it takes silent queries only, so that no plan for answers has a line for it.
-        leakage: Its statement is S1, which looks at what answers tell about a row and not at the rows' concentration.
-            It is the function that says how much, as ``"module:function"``, of the model, loss, delta and rows.
+        leakage: If its statement is S1, which bounds what answers reveal about a row: the function that computes this
+            bound from the model, loss, delta and rows, as ``"module:function"``. Else empty.
         sources: Sources of its answers, as the ledger names them.
         charged_in: Unit of its charges, such as surprises.
         most_charged: The most that one new query costs, at the planned price.
-        sells_tolerances: Whether it is a `everhold.queries.procedures.SellsTolerances`.
+        sells_tolerances: Whether it follows the protocol `everhold.queries.procedures.SellsTolerances`.
         statistics: "package.module:function" that prepares a statistic of all rows with a price; empty for none.
         beyond_the_plan: Whether it may answer more queries than planned.
         public_levels: Every query has a level that public facts decide (S8), and no answer draws noise; it is a

@@ -1,7 +1,7 @@
-"""Answers that are always told: members of declared families (S10), and queries released together (S9).
+"""Answers whose value is always told: those of declared families (S10), and of queries released together (S9).
 
-What such an answer tells of the sealed rows is a label whose prior is public. Every query that is not declared pays for
-it with the labels of surprises (S9, a tell without an event). Members of families pay nothing.
+Such an answer tells a label of the sealed rows with a public prior. Later queries that are not declared pay for this
+label as they pay for labels of surprises (S9). Queries of declared families pay nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _UNIFORM = 0.5  # of the prior of a told sum; the rest lies around the training 
 def answer_declared(
     mechanism: Mechanism, state: State, evaluations: Evaluations, nats: NDArray[np.float64]
 ) -> tuple[State, Replies]:
-    """Answer members of declared families. They use up no planned query, but their labels have a cost.
+    """Answer queries of declared families. They use no planned query, but their labels make later queries wider.
 
     Args:
         mechanism: The mechanism of the holdout.
         state: The state before the answers.
-        evaluations: The members, each with a procedure that follows from the query and the training rows alone.
-        nats: ln(1 / level) of each, shape (queries,).
+        evaluations: The queries, each with a procedure that depends only on the query and the training rows.
+        nats: ln(1 / level) of each query, shape (queries,).
     """
     replies, labels, guesses = Replies.refused(len(evaluations)), 0, evaluations.guesses
     steps, rounding, totals = mechanism.steps, mechanism.rounding, evaluations.totals.sum(axis=1)
@@ -106,17 +106,17 @@ def label_nats(
 
 
 def widest_declared(mechanism: Mechanism, procedure: Procedure, nats: float, *, at: float = 0.5) -> tuple[float, float]:
-    """Return the expected and the largest distance from the value to an end of a member's interval. Public.
+    """Return the expected and the largest half-width of the interval of a declared query. Both are public.
 
     Args:
         mechanism: The mechanism that answers.
-        procedure: The member's interval procedure.
+        procedure: The query's interval procedure.
         nats: ln(1 / level).
         at: Training estimate in [0, 1]. 0.5 if there is no estimate.
 
     Returns:
-        What is expected of sealed rows that spread as the training rows do, and a bound for all sealed rows. Of a share
-        both are the bound.
+        The distance from the value to the farther end that is expected if sealed rows spread like training rows, and a
+            bound of it for any sealed rows. For a share of rows both are the bound.
     """
     if isinstance(procedure, OfMeans):
         shares = np.linspace(0.0, 1.0, 201) if mechanism.rows > 200 else np.arange(mechanism.rows + 1) / mechanism.rows
@@ -141,7 +141,7 @@ _SCATTER = (1.0, 16.0)  # guesses may be worth the rows that they come from, or 
 
 
 def release_all(mechanism: PublicLevels, state: State, evaluations: Evaluations) -> tuple[State, Replies]:
-    """Answer queries that are asked together with their values, as many as the budget allows.
+    """Answer queries that are released together, as many as the budget allows. The value of each is told.
 
     Args:
         mechanism: The mechanism that answers.
@@ -192,7 +192,7 @@ def _answer(
 
 
 def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) -> float:
-    """Return ln(1 / prior) of the cell of a sealed mean: uniform without a guess, else also around the guess.
+    """Return ln(1 / prior) of the cell of a sealed mean. With a guess, half of the prior is around the guess.
 
     Args:
         mechanism: The mechanism, which defines the cells.
@@ -213,7 +213,7 @@ def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) 
 
 
 def _around(counts: NDArray[np.int64], rows: int, at: float, trained: float) -> float:
-    """Return the probability that one of these counts has by the half of the prior around the training estimate."""
+    """Return the probability of one of some counts, under the half of the prior around the training estimate."""
     every = label_nats(counts, rows=rows, at=np.array(at), trained=np.array(trained))
     mixed = np.exp(-every) - 0.5 / (rows + 1.0)  # without the uniform half
     return float(np.clip(2.0 * mixed.sum(), 0.0, 1.0))

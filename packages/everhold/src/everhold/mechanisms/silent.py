@@ -131,7 +131,7 @@ class Silent(Mechanism):
         return self._promised(self._widest + self.rounding, {"first_queries": scores} if self.first else {})
 
     def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """Return the expected half-width of the first yes-or-no query when it is unsealed."""
+        """Return the half-width that the first yes-or-no query is expected to have when it is unsealed."""
         rows, nats = self.effective_rows(self.rows), float(self.nats(1))
         kind = ClopperPearson if self.dependence.independent else Hoeffding
         bets = bets_on_groups(self, at, alike, training_rows=self.rows)

@@ -1,7 +1,7 @@
-"""Budgets of arriving rows: each is a tree of queries about all rows since one arrival, a suffix (S13).
+"""Budgets of arriving rows: each is a tree of queries about the rows of one arrival and all later ones, a suffix (S13).
 
-Tree 1 is about all rows. Tree k, which opens at an arrival, is about the rows from that arrival on. It has the part
-``1 / (k (k + 1))`` of the probability of failure, and counts queries, surprises and labels since it opened. Every open
+Tree 1 is about all rows. Tree k, which opens at an arrival, is about the rows from that arrival on. It has the part ``1
+/ (k (k + 1))`` of the probability of failure. It counts the queries, surprises and labels since it opened. Every open
 tree counts every answer, because the newest rows are in all of them. A query is answered by one tree, which public
 facts choose.
 """
@@ -49,7 +49,7 @@ class Suffix:
         """Rebuild the tree from the list that `stored` returned.
 
         Raises:
-            ValueError: If `stored` never returns such a thing.
+            ValueError: If `stored` never returns such data.
         """
         if len(stored) != 6 or any(type(each) is not int or each < 0 for each in stored):
             raise ValueError("The stored record of a budget that began at an arrival cannot be read.")
@@ -58,7 +58,7 @@ class Suffix:
 
 
 def share_of(number: int) -> float:
-    """Return which part of the trees' probability of failure the tree of this number has.
+    """Return the part of the probability of failure that the tree with this number has.
 
     Examples:
         >>> [round(1 / share_of(k)) for k in (1, 2, 3)]
@@ -78,11 +78,12 @@ def tree_of(
     """Return the mechanism at the levels of one tree, for the rows of the tree.
 
     Args:
-        mechanism: Mechanism of tree 1, made at the creation; it has `share_of(1)` if later trees may open.
+        mechanism: Mechanism of tree 1, from the creation of the holdout. If later trees may open, it has the part
+            `share_of(1)` of the probability of failure.
         suffix: The tree, as the ledger records it.
         rows: Rows of the tree that have arrived.
         training_rows: All training rows.
-        dependence: Dependence of these rows; by default that of the creation, in proportion.
+        dependence: Dependence of these rows. By default the dependence at creation, scaled to the number of rows.
     """
     part = share_of(suffix.number) / share_of(1)
     share = mechanism.share if suffix.number == 1 else 1.0 - (1.0 - mechanism.share) * part
@@ -114,10 +115,13 @@ def together(state: State, before: State) -> State:
 
 
 def opens(latest: Suffix, state: State, *, rows: int, arriving: int) -> bool:
-    """Return whether an arrival opens a new tree, decided by public facts so that the tree is worth its level.
+    """Return whether an arrival opens a new tree.
 
-    Without a surprise since the latest tree opened, that tree has more rows and nearly the same level. A new tree for
-    every few rows would cost more level than it gains.
+    Public facts decide, so that the tree is worth its share of the level.
+
+    If there was no surprise since the latest tree opened, no new tree opens, because the latest one has more rows and
+    nearly the same level. A new tree also needs enough rows since the latest one opened, because otherwise it would
+    cost more level than it gains.
 
     Args:
         latest: The tree that opened last.
@@ -138,7 +142,7 @@ def radius_of(mechanism: PublicLevels, state: State) -> float:
 def narrowest(trees: Sequence[tuple[PublicLevels, Suffix]], state: State) -> int:
     """Return the index of the tree with the smallest expected half-width, the oldest among equal ones.
 
-    Any choice that depends on public facts only is valid (S13).
+    The choice is valid because it depends only on public facts (S13).
     """
     widths = [radius_of(mechanism, since(state, suffix.before)) for mechanism, suffix in trees]
     return widths.index(min(widths))

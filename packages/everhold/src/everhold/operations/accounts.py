@@ -171,7 +171,7 @@ class AffectedHoldouts(
     HoldoutOperation[list[str]], verb="affected_holdouts", role=Role.STEWARD, route="GET /unseal", topic="unsealing",
     part="affected_holdouts",
 ):  # fmt: skip
-    """Losses of other holdouts of this storage if this one were unsealed; nothing is told or changed."""
+    """Which other holdouts of this storage would lose their promise if this one were unsealed. Nothing is changed."""
 
     def perform(self, session: HoldoutSession) -> list[str]:
         """Compare this holdout with the other holdouts of the storage."""

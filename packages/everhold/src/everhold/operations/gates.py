@@ -33,11 +33,11 @@ _Guards = Mapping[str, float] | None
 def _at(session: HoldoutSession, name: str, *, cases: bool | None = None) -> Gate:
     """Return the gate with this name.
 
-    `cases` says whether the gate must be about cases (True) or about rows (False). None if either is right.
+    `cases` is True if the gate must be about cases, False if it must be about rows, and None if both are allowed.
 
     Raises:
         NotFound: If there is no gate of this name. A name that cannot be used is the name of no gate.
-        QueryRejected: If it is about something else than cases, or than rows.
+        QueryRejected: If the gate is of the other kind.
     """
     from everhold.arguments import brief
     from everhold.gates.gate import checked_name

@@ -48,7 +48,7 @@ else:  # a carrier asks only which of these a field or a result is, so what stan
         """What a gate compares: a name, or a function from a model to a query."""
 
     class AnyResults:
-        """AnyResults of a version on cases."""
+        """Results of a version on cases."""
 
     class RowSource:
         """Rows: a file, a data frame, an Arrow table or a mapping of arrays."""
@@ -94,25 +94,27 @@ class Role(StrEnum):
 
 
 class HoldoutOperation(Generic[Result]):
-    """Something that can be done with a holdout. Subclasses are frozen dataclasses, and say these facts as keywords.
+    """Something that can be done with a holdout. Subclasses are frozen dataclasses.
+
+    These facts are keywords of the class.
 
     A field is annotated with its help: ``until: Annotated[str | None, Param("When the rows had come.")] = None``.
 
     Attributes:
-        verb: Name of the method, and of the tool; of the command with hyphens.
+        verb: Name of the method and of the tool, and with hyphens of the command.
         role: Role that is needed to perform the operation.
-        act: What is done, as the audit log and a refusal say it, such as ``"append rows"``; empty for one that
+        act: Words for the act in the audit log and in a refusal, such as ``"append rows"``. Empty if the operation
             changes nothing.
-        route: Method and path below that of the holdout, such as ``"PUT /allotments/{analyst}"``; empty if it works
-            only where the sealed rows are.
+        route: HTTP method and path below the holdout's path, such as ``"PUT /allotments/{analyst}"``. Empty if the
+            operation needs the sealed rows on the same machine.
         topic: Topic under which the API's page lists the route.
         status: HTTP status of the response if the operation succeeds.
-        part: Field of the response that holds the result, where the result is no dataclass.
-        actor: Field that names on whose behalf it is done. In a service an analyst's own name is there, and it takes no
-            allotment.
+        part: Name of the response's field with the result, if the result is not a dataclass.
+        actor: Field with the name of the analyst for whom it is done. In a service this is the caller's own name, which
+            needs no allotment.
         agents: Whether agents have a tool for it.
         command: An example of the command, after ``everhold``; empty if no command is derived.
-        picture: Caption of the picture that the result can plot, where it can.
+        picture: Caption of the picture that the result can plot. Empty if there is no picture.
     """
 
     verb: ClassVar[str]
@@ -159,7 +161,7 @@ class HoldoutOperation(Generic[Result]):
         }  # fmt: skip
 
     def received(self, found: Any) -> Result:
-        """Return the result object that a service's response describes."""
+        """Return the result object from a service's response."""
         return found  # type: ignore[no-any-return]
 
     def facts(self, result: Result) -> Mapping[str, Any]:
@@ -206,7 +208,7 @@ class Parameter:
         name: Name of the field.
         type: Type of the field, without its annotations.
         about: Help and limits of the field.
-        required: Whether it has no default.
+        required: Whether the field has no default.
         default: Default value of the field.
     """
 
@@ -217,7 +219,7 @@ class Parameter:
     default: Any
 
     def holds(self, *kinds: type) -> bool:
-        """Return whether the parameter's type is one of these, or an optional one or a list of one."""
+        """Return whether the parameter's type is one of the given types, or optional or a list of one of them."""
         return any(kind in (self.type, *get_args(self.type)) for kind in kinds)
 
     @property
@@ -273,7 +275,7 @@ def parameters(operation: type[HoldoutOperation[Any]]) -> Sequence[Parameter]:
 
 
 def result_type(operation: type[HoldoutOperation[Any]]) -> Any:
-    """The type of an operation's result; of a result class its name."""
+    """The type of an operation's result. For a class that is not imported here, its name."""
     (base,) = (each for each in operation.__orig_bases__ if get_origin(each) is HoldoutOperation)  # type: ignore[attr-defined]
     (found,) = get_args(base)
     return getattr(found, "__forward_arg__", found)

@@ -136,7 +136,11 @@ def _shown(answer: Any) -> str:
 
 
 def _choice(answer: Any) -> str | int:
-    """An answer of the certificate as the transcript names it."""
+    """Return what identifies an answer in the transcript: its number or its hash.
+
+    Raises:
+        QueryRejected: If it is not an answer, a number or a hash.
+    """
     found = getattr(answer, "query", answer)
     from everhold.arguments import brief
 

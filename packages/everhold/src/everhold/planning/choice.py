@@ -36,7 +36,7 @@ _FEW_ROWS = 100
 def chosen_mechanism(
     name: str | None, request: PlanRequest, structure: RowStructure, dependence: DependenceModel | None
 ) -> Mechanism:
-    """Return the mechanism of a name, or the best one without a name, for the rows to be sealed.
+    """Return the mechanism with a name, or the best mechanism if there is no name, for the rows to be sealed.
 
     Raises:
         DependenceError: If the declared dependence does not match the rows.
@@ -88,8 +88,8 @@ def check_worth(mechanism: Mechanism, *, allow_vacuous: bool, alike: float | Non
         alike: Expected correlation of two rows of one group, as for `Mechanism.expected_radius`.
 
     Raises:
-        HoldoutRejected: If the radius is half the range or more, and an honest guess at `USUAL_VALUE` is answered no
-            better than with such a radius by the procedure in force. Nothing was created.
+        HoldoutRejected: If the radius is half the range or more, and the interval for an honest guess at `USUAL_VALUE`
+            is no narrower than with such a radius. Nothing was created.
     """
     if allow_vacuous or is_worth(mechanism, alike):
         return
@@ -131,7 +131,7 @@ def is_worth(mechanism: Mechanism, alike: float | None) -> bool:
 
 
 def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
-    """Yield calls that would seal the same rows with a useful promise, each computed before it is suggested."""
+    """Yield calls of `Holdout.create` that would seal the same rows with a useful promise. Each was computed."""
     fewer = [count for count in FEWER_QUERIES if count < mechanism.queries]
     tried: list[tuple[str, Sequence[int], str]] = [(mechanism.name, fewer, "")]
     if mechanism.name != _GUESSING:
@@ -153,7 +153,7 @@ def _other_plans(mechanism: Mechanism, alike: float | None) -> Iterator[str]:
 
 
 def warn_of_weak_promise(mechanism: Mechanism, alike: float | None = None) -> None:
-    """Warn if few rows are sealed, if the radius is vacuous, or if the promise excludes adaptive queries."""
+    """Warn if few rows are sealed, if the radius is half the range or more, or if adaptive queries have no promise."""
     if mechanism.rows < _FEW_ROWS:
         warn_caller(
             SmallHoldoutWarning(f"Only {mechanism.rows:,} rows are sealed. {widths.few_rows(mechanism, alike)}")
@@ -202,8 +202,9 @@ class ThreeWays(Display):
         surprises: Number of surprises that are planned.
         confidence: Probability with which all intervals hold at once.
         at: Population value of the yes-or-no query, in [0, 1].
-        lines: Half-widths of declared queries, of silent ones, of steered ones without a surprise and after all planned
-            surprises; then those of one query at the same confidence, and of as many fixed queries by Bonferroni.
+        lines: Half-widths of declared queries, of silent ones, of steered ones (told as you go) without a surprise and
+            after all planned surprises. For comparison: those of a single query at the same confidence, and of the same
+            number of fixed queries by Bonferroni.
     """
 
     rows_in: ClassVar[str] = "lines"

@@ -123,9 +123,11 @@ def by_mechanism(plan: Callable[[str], Planned]) -> dict[str, Planned]:
 
 
 def radius_of(name: str, request: PlanRequest, *, at: float | None = None) -> float:
-    """Return the radius of a mechanism for a request, or the expected one at a value. Infinite if it cannot serve.
+    """Return a mechanism's radius for a request, or with ``at`` the expected one.
 
-    In both cases the parameters are tuned for the smallest worst case.
+    Infinite if the request is impossible.
+
+    In both cases the parameters are those with the smallest radius in the worst case.
     """
     tuned = tuned_for(name, request)
     if isinstance(tuned, str):
@@ -191,7 +193,7 @@ def published_bound(name: str, request: PlanRequest) -> PublishedBound:
 
 
 def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., PublishedBound], ...]:
-    """Return the functions of a published bound for dependent rows. Raise ValueError if the bound has none."""
+    """Return the two functions of a published bound for dependent rows. Raise ValueError if the bound has none."""
     if statement.dependent is None:
         raise ValueError(
             f"{statement.name} says nothing of dependent rows. Choose another one of published_statements(...)."
@@ -200,12 +202,14 @@ def _for_dependent(statement: PublishedStatement) -> tuple[Callable[..., Publish
 
 
 def _price(request: PlanRequest, rows: int) -> Callable[[float], float]:
-    """Return the price of noise for dependent rows in P1 and P2, ``max_i min_Q (|N_i|+1)/(tau/3 - 4 b_i)`` or 1/h."""
+    """Return the function from a radius to the price of noise for dependent rows in the published bounds P1 and P2.
+
+    The price is ``max_i min_Q (|N_i|+1)/(tau/3 - 4 b_i)`` or 1/h, and tau is the radius.
+    """
     return lambda tolerance: request.dependence.bayesian_price(tolerance / 3.0, rows)
 
 
 def _session(request: PlanRequest) -> _Session:
-    """Return the settings of a request as keyword arguments of published bounds."""
     return {
         "queries": request.queries, "surprises": request.surprises, "confidence": request.confidence,
         "slack": max(request.slack, LEAST_SLACK),  # no other statement minds so little
@@ -232,8 +236,8 @@ def smallest_within(radius: Radius, request: float, *, least: int, most: int) ->
     """Return the smallest n with ``radius(n) <= request < radius(n - 1)``, or None if ``radius(most) > request``.
 
     Args:
-        radius: Non-increasing in n; infinite where there is none. If rounding bends it a little, the two inequalities
-            still hold for the answer.
+        radius: Function that does not increase with n, infinite if n has no radius. If rounding makes it increase a
+            little, the two inequalities still hold for the answer.
         request: The radius that is requested.
         least: Smallest n to consider; ``radius(least - 1)`` counts as infinite.
         most: Largest n to consider.
@@ -258,7 +262,7 @@ def largest_within(radius: Radius, request: float, *, most: int) -> int:
     """Return the largest m in [0, most] with ``radius(m) <= request < radius(m + 1)``, or 0 if there is none.
 
     Args:
-        radius: Positive and non-decreasing in m; infinite where there is none.
+        radius: Positive function that does not decrease with m, infinite if m has no radius.
         request: The radius that is requested.
         most: Largest m to consider.
 
@@ -280,9 +284,10 @@ def largest_within(radius: Radius, request: float, *, most: int) -> int:
 
 
 def _crossing(radius: Radius, request: float, *, fails: int, holds: int) -> int:
-    """Return the last number for which the radius meets the request, by a search between two known numbers.
+    """Return the number next to the crossing at which the radius still meets the request.
 
-    The next number to try is where a line through both known radii, on logarithmic axes, meets the request.
+    The search begins with a number that fails and one that holds. The next number to try is where a line through the
+    radii of both, on logarithmic axes, meets the request.
     """
     repeats, side = 0, 0
     while abs(fails - holds) > 1:
@@ -318,7 +323,7 @@ class PublishedBound(Protocol):
 
     @property
     def note(self) -> str:
-        """Reason why the bound is infinite, where more rows would not help."""
+        """Reason why the bound is infinite, if more rows would not help. Otherwise empty."""
 
 
 class PublishedStatement(Protocol):
@@ -346,11 +351,11 @@ class PublishedStatement(Protocol):
 
     @property
     def dependent(self) -> tuple[Callable[..., PublishedBound], Callable[..., PublishedBound]] | None:
-        """The functions `radius` and `rows_needed` for dependent rows, with a ``price`` of noise, or None."""
+        """Functions like `radius` and `rows_needed` for dependent rows, which take a ``price`` of noise, or None."""
 
 
 def _check(name: str, statement: Any) -> str:
-    """Return in words what is wrong with an extension's published bound, or an empty text if nothing is."""
+    """Return a text about what an extension's published bound lacks, empty if it lacks nothing."""
     lacking = [
         part for part in ("source", "colour", "radius", "rows_needed", "dependent") if not hasattr(statement, part)
     ]

@@ -1,4 +1,4 @@
-"""Plans: all mechanisms compared for a request, beside what published statements would promise."""
+"""Plans: all mechanisms compared for a request, and published bounds for comparison."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Plan(Display):
             rows.
         at: Population value of a yes-or-no query, in [0, 1], at which lines are compared by the half-width that can be
             expected.
-        ways: Half-widths for three ways to ask: families declared beforehand, silently until the end, and with answers
-            told immediately; beside usual intervals. None if guess-and-check cannot serve the request.
+        ways: Half-widths for three ways to ask: declared beforehand, silently until the end, and with answers told
+            immediately; and usual intervals for comparison. None if guess-and-check cannot serve the request.
         widths: Half-widths of guess-and-check by true value or spread; None if guess-and-check cannot serve the
             request.
         steps: Least gains that a gate (a test that lets only better models pass) can prove; None if no disagreement was
@@ -301,7 +301,7 @@ def _steps(
 ) -> Steps | None:
     """Return the smallest gains that a gate can prove with the rows of the request, or None if they are not defined.
 
-    `with_rows` says whether the request names a number of rows. If not, the rows of the first line are used.
+    `with_rows` is true if the request names a number of rows. If not, the rows of the first line are used.
     """
     tuned = [line.tuned for line in lines if has_public_levels(line.tuned)]
     if disagreement is None or not request.dependence.independent or not tuned:
@@ -326,7 +326,7 @@ class PlanLine(Display):
             have to be fixed in advance.
         radius: The mechanism's smallest half-width, in the units of a mean over [0, 1]. It holds in the worst case,
             after every planned surprise. None if the mechanism cannot serve the request.
-        parameters: The parameters that attain it.
+        parameters: The mechanism's parameters with this radius.
         note: Why there is no radius, or why the radius says nothing.
         rows_needed: Rows that the requested radius needs; None if no radius was requested, or if no holdout can seal
             this number of rows.
@@ -334,8 +334,8 @@ class PlanLine(Display):
         tuned: The mechanism itself, ready for `Holdout.create(..., mechanism=...)`.
         expected: Half-width that an analyst whose guesses are honest can expect at the value `Plan.at`; see
             `Mechanism.expected_radius`.
-        rows_expected: Rows with which that is within the requested radius.
-        queries_expected: Queries with which that is within the requested radius.
+        rows_expected: Number of rows for which the expected half-width is the requested radius.
+        queries_expected: Number of queries for which the expected half-width is the requested radius.
     """
 
     mechanism: str
@@ -364,8 +364,8 @@ class PublishedLine(Display):
     """Radius and rows of a published bound for the request, for comparison.
 
     Attributes:
-        radius: Half-width of the published bound, with what rounding to the grid costs; None if the bound promises no
-            half-width below 1.
+        radius: Half-width of the published bound, including the cost of rounding to the grid. None if the bound
+            promises no half-width below 1.
         rows_needed: Rows that the bound needs for the requested radius; None if no radius was requested, or no number
             of rows reaches it.
         note: What else a reader has to know about the bound.
@@ -440,7 +440,6 @@ def published_line_of(name: str, request: PlanRequest, radius: float | None, *, 
 
 
 def _joined(*notes: str) -> str:
-    """Return notes as one text with commas, without empty notes."""
     return ", ".join(filter(None, notes))
 
 
@@ -451,7 +450,7 @@ _FEW_ROWS = 500
 
 
 def explanation(plan: Plan) -> str:
-    """Return the sentences of `Plan.explain`, one a line."""
+    """Return the sentences of `Plan.explain`, each on its own line."""
     best, tuned = plan.best, plan.best.tuned
     said = [_headline(plan, best)]
     guessing = plan.line("guess_and_check").expected
@@ -495,7 +494,7 @@ def _headline(plan: Plan, best: PlanLine) -> str:
 
 
 def _of_guesses(plan: Plan, tuned: PublicLevels) -> Iterator[str]:
-    """Yield sentences on the widths after unsealing, and on when another mechanism is better."""
+    """Yield sentences about the half-widths after unsealing, and about when another mechanism is better."""
     hardest = widths.width_at(tuned, _HARDEST, 0, plan.alike)
     usual = widths.width_at(tuned, plan.at, 0, plan.alike)
     told = "nothing to say" if hardest.confirmed >= _HARDEST else at_most(hardest.confirmed)

@@ -65,9 +65,9 @@ class PlanTerms(StudyTerms, total=False):
     Attributes:
         slack: c in [0, 1); no budget is spent on guesses closer than c times the radius to the population's value.
             Mechanisms without guesses ignore it; by default 0.
-        alike: With groups, the expected correlation of two rows of one group, in [0, 1]; by default they are all alike,
-            which is the worst case. Expected widths depend on it, but no promise does. Sizes alone are planned as if a
-            column names the groups when rows are sealed.
+        alike: For rows in groups, the expected correlation of two rows of one group, in [0, 1]. The default is 1, the
+            worst case. Expected widths depend on it, but no promise does. If the dependence gives only group sizes, the
+            plan supposes that a column will name the groups when rows are sealed.
     """
 
     slack: float
@@ -215,7 +215,7 @@ def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
 
 @lru_cache(maxsize=256, typed=True)
 def _remembered(kind: type[Mechanism], **requested: Any) -> Mechanism:
-    """Return `Mechanism.for_request`, cached because equal requests give equal mechanisms."""
+    """Return `Mechanism.for_request`. It is cached, because equal requests give equal mechanisms."""
     return kind.for_request(**requested)
 
 
@@ -237,7 +237,10 @@ WITHOUT_GUESSES = (
 
 
 def taken_by_default(training_rows: int | None) -> list[str]:
-    """Return the mechanisms that may be taken by default. None means as many training rows as sealed rows."""
+    """Return the names of the mechanisms that may be chosen by default.
+
+    None means as many training rows as sealed rows.
+    """
     return [
         name for name, kind in MECHANISMS.items()
         if kind.recommendable() and (training_rows != 0 or not kind.traits.needs_guess)
@@ -247,9 +250,9 @@ def taken_by_default(training_rows: int | None) -> list[str]:
 def best_mechanism(request: PlanRequest) -> Mechanism:
     """Return the adaptive mechanism with the smallest expected width for good guesses.
 
-    Mechanisms that need rows of one law are never returned. Without training rows, neither are mechanisms that check
-    guesses. The width that can be expected is `Mechanism.expected_radius` at `USUAL_VALUE`: for mechanisms that check
-    guesses, the half-width of a confirmed guess; for the others, their radius.
+    Mechanisms that need identically distributed rows are never returned. Without training rows, neither are mechanisms
+    that check guesses. The width that can be expected is `Mechanism.expected_radius` at `USUAL_VALUE`: for mechanisms
+    that check guesses, the half-width of a confirmed guess; for the others, their radius.
 
     Raises:
         ValueError: If the request is not valid for a mechanism that is compared.

@@ -1,4 +1,4 @@
-"""Widths of guess-and-check's answers: by true value or spread, and by the surprises before."""
+"""Widths of guess-and-check's answers: by true value or spread, and by the number of surprises before."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VACUOUS = 0.5
 
 
 def least_vacuous(at: float) -> float:
-    """Return the half-width that a radius of half the range leaves of [0, 1] around a value.
+    """Return half the length of the part of [0, 1] that is within .5, half the range, of a value.
 
     Examples:
         >>> round(least_vacuous(0.9), 9), least_vacuous(0.5)
@@ -70,8 +70,9 @@ class Width:
 class Widths(Display):
     """Table of the widths of guess-and-check's answers in the course of a plan.
 
-    Half-widths by true value are exact. Those by spread are in closed form (S7) and for values of any shape: bets on
-    values that seldom lie near 0 or 1 reach about a tenth less, and with few large groups up to a third less.
+    Half-widths by true value are exact. Those by spread are a closed form (S7) for values of any distribution: if
+    values seldom lie near 0 or 1, intervals are about a tenth narrower, and with few large groups up to a third
+    narrower.
 
     Attributes:
         training_rows: Number of rows from which guesses are made.
@@ -137,7 +138,7 @@ def width_at(mechanism: PublicLevels, value: float, surprises: int, alike: float
 
 
 def _last_nats(mechanism: PublicLevels, surprises: int) -> float:
-    """Return ln(1 / level) of the last planned query, if each surprise had the full cost of a label."""
+    """Return ln(1 / level) of the last planned query after some surprises, each with the full cost of a surprise."""
     labels = surprises * mechanism.cells.cost / 1e6
     return float(mechanism.nats(mechanism.queries, surprises, labels))
 
@@ -148,9 +149,9 @@ def half_within(low: float, high: float) -> float:
 
 
 def _units(mechanism: PublicLevels) -> tuple[str, float]:
-    """Return the kind of the units that are bet on, ``"spread"`` or ``"groups"``, and the rows of the largest unit.
+    """Return on which units bets are placed and the rows of the largest unit: ``"spread"`` for rows, or ``"groups"``.
 
-    If training rows predict no spread, the kind is empty.
+    If no training rows predict a spread, the kind is an empty text.
     """
     if not mechanism.bets:
         return "", 0.0
@@ -162,7 +163,7 @@ def _units(mechanism: PublicLevels) -> tuple[str, float]:
 
 
 def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: float | None = None) -> int | None:
-    """Return after how many surprises the last planned answer is wider than this, or None if never."""
+    """Return after how many surprises the last planned answer is wider than `width`, or None if it never is."""
     most = mechanism.queries - 1
 
     def wider(surprises: int) -> bool:
@@ -177,7 +178,7 @@ def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: flo
 
 
 def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
-    """Return a remark on a worst case of half the range or more, or an empty text."""
+    """Return a remark if the worst case is half the range or more, else an empty text."""
     radius, expected = mechanism.promise().radius, mechanism.expected_radius(USUAL_VALUE, alike)
     if radius < VACUOUS:
         return ""
@@ -196,12 +197,12 @@ def vacuous_in_words(mechanism: Mechanism, alike: float | None = None) -> str:
 
 
 def sealed_units(dependence: DependenceModel) -> str:
-    """Return "groups" if the declared rows come in groups, else "rows", as the unit to add for narrower answers."""
+    """Return "groups" if the declared rows come in groups, else "rows": what to add for narrower answers."""
     return "groups" if dependence.in_groups else "rows"
 
 
 def few_rows(mechanism: Mechanism, alike: float | None = None) -> str:
-    """Return sentences about the smallest differences that few rows can show."""
+    """Return sentences about the width of answers, and about the smallest gain that a gate can prove, with few rows."""
     expected = at_most(mechanism.expected_radius(USUAL_VALUE, alike))
     said = f"Expect wide intervals, such as ±{expected} around {USUAL_VALUE:g}."
     if has_public_levels(mechanism) and mechanism.dependence.independent:
@@ -249,16 +250,16 @@ def least_step(
         rows: Number of sealed rows.
         disagreement: Share of the sealed rows on which challenger and champion differ, in (0, 1].
         challenges: Number of planned queries; all of them may be challenges.
-        promotions: Promotions so far. Other surprises (answers that reveal something new) count as well, and those that
-            told a number make the least gain larger than is returned.
+        promotions: Promotions so far. Other surprises count as well. If some of them told a number, the least gain is
+            larger than the returned one.
         confidence: 1 - beta, in (0, 1).
         public: True if both predictions are public and of two classes, so that the exact sign test decides. False if
             bets on gains in {-1, 0, 1} decide, whose spread training rows predict; the gain is then computed in closed
             form (S7).
 
     Returns:
-        The gain: accuracy of the challenger less that of the champion on the sealed rows, in (0, disagreement]. None
-        where not even a challenger that is right wherever they differ could be promoted.
+        The gain: accuracy of the challenger less that of the champion on the sealed rows, in (0, disagreement]. None if
+            not even a challenger that is right on all rows where they differ could be promoted.
 
     Raises:
         ValueError: If an argument is outside its range.
@@ -391,8 +392,9 @@ class GrowthPlan(Listing):
     """Half-widths of the last query of each month, in a holdout that grows.
 
     Attributes:
-        rows: One for each month: month, rows, trees (open), tree (that answers), tree_rows, within (of an answer whose
-            guess holds), unsealed, and static: unsealed, if the rows of the first month were all there ever are.
+        rows: One dict for each month: month, rows, trees (number of open trees), tree (number of the one that answers),
+            tree_rows, within (half-width if the guess is confirmed), unsealed (half-width after unsealing), and static
+            (the same if no rows had arrived after the first month).
         at: Population value of a yes-or-no query, in [0, 1], for which half-widths are given.
     """
 
@@ -424,10 +426,11 @@ def plan_growth(
     """Plan a holdout to which rows are appended every month.
 
     Args:
-        rows_per_month: Sealed rows that arrive each month; the first ones when the holdout is created.
+        rows_per_month: Number of sealed rows that arrive each month. Those of the first month are there when the
+            holdout is created.
         months: Number of months that are planned.
         queries: Queries of each month.
-        surprises: Surprises of each month; a fraction for one in several months.
+        surprises: Surprises of each month. A fraction, such as 0.5, means one in several months.
         confidence: Probability with which all intervals hold together.
         at: Population value of a yes-or-no query, in [0, 1], for which half-widths are given.
         training_rows: Number of rows from which guesses are made; by default as many as arrive in a month.

@@ -1,9 +1,9 @@
 """The registry of all kinds of queries, with a package for each group of kinds.
 
-Read `query` first, the protocol of a query and its plan, then `query_compiler`, which compiles any query. It prepares
-means with `interval_planner` and `procedures`: a guess and an interval procedure for each. `makers` has `mean`, `ratio`
-and `difference`, `statistic` what is computed from all rows together, and `code` the identity of functions. The kinds
-are in `means`, `metrics` and `selection`, and the predictions that they read in `predictions`.
+Read `query` first, the protocol of a query and its plan, then `query_compiler`, which compiles any query. For each
+mean, `interval_planner` and `procedures` choose a guess and an interval procedure. `makers` has `mean`, `ratio` and
+`difference`. `statistic` has numbers that are computed from all rows together, and `code` the identity of functions.
+The kinds are in `means`, `metrics` and `selection`, and the predictions that they read in `predictions`.
 
 A kind is a public name of everhold and an option of the command line. An extension adds one by an entry point of
 `everhold.queries` that names a `Kind`, in a module that imports nothing else: the query itself is imported when it is
@@ -48,14 +48,14 @@ class Kind:
         maker: Location of the maker, as ``"package.module:function"``.
         form: Form of the query's subject, which is the maker's first argument.
         help: Help of the option, in a line.
-        details: The maker's other arguments, by the names in `DETAILS` under which they are given.
-        several: Name of the argument that the option gives if the subject is several queries; else empty. If the form
-            is `Form.FLAG`, the maker has two arguments, which are queries.
+        details: The maker's other arguments, by the names of their options in `DETAILS`.
+        several: If the subject is a list of queries: name of the argument that takes them. Else empty. If the form is
+            `Form.FLAG`, the maker has two arguments, which are queries.
         rowwise: True if the query is a mean of row values, so that it may be asked together with others in one step.
         tolerant: True if the maker of the query takes the tolerance; False if `ask` takes it.
-        recorded: The ``kind`` of the query's entries in the ledger, if it has entries of its own.
+        recorded: The ``kind`` in the query's ledger entries, if it has entries of its own.
         brings: Details that only this kind has, by name.
-        loss: Law of the privacy loss of such an entry: that of noise, of a choice, or unknown (``"mixed"``).
+        loss: Distribution of the privacy loss of such an entry: that of noise, of a choice, or unknown (``"mixed"``).
     """
 
     name: str
@@ -96,7 +96,7 @@ class Detail:
 
 
 def same(*names: str, **others: str) -> dict[str, str]:
-    """Return a mapping from option names to argument names, with equal names for those given alone."""
+    """Return a mapping from names of options to names of arguments. Names passed by position are the same for both."""
     return {**{name: name for name in names}, **others}
 
 

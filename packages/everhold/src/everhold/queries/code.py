@@ -1,14 +1,14 @@
 """Identity of code as a query: a hash of what defines it, and of its values on public rows.
 
-A name, a class or a pickle says where code is found and not what it does: a module may have changed meanwhile, in this
-process or in another. Two parts make up the identity, and neither looks at sealed rows.
+A name, a class or a pickle says where code is found, and not what it does: a module may have changed meanwhile, in this
+process or in another. So the identity has two parts, and neither depends on sealed rows.
 
 *Content* is a hash of everything an object is made of: its data, the instructions of its own functions and classes, and
 the global names that these use, through however many modules of one's own. It does not depend on the process: sets are
-put in order, and no address and no sharing of objects counts. Code of installed packages counts by its name and the
-version of the package. A module of one's own that is held as data is not looked into: such code has no content, so it
-is a new query every time. What code reads while it runs is no part of it: files, a network, the environment, names
-that are put together from texts. Code that reads such things needs another name when they change.
+put in order, and memory addresses do not count. Code of installed packages is identified by its name and the version of
+the package. An object that holds a module of one's own as data has no content, so each query about it is a new query.
+Whatever code reads while it runs is not part of its content: files, a network, the environment, names that are built
+from texts. Such code needs another name when these change.
 
 *Behaviour* is a hash of what the code gives for public rows. Real numbers are rounded first, because a sum in another
 order of threads differs in the last digits.
@@ -63,7 +63,7 @@ def content_digest(thing: object) -> str | None:
     """Return the SHA-256 of an object's content, with code and attributes, or None if it cannot be determined.
 
     Args:
-        thing: A function, a fitted estimator, or whatever else can be pickled.
+        thing: A function, a fitted estimator, or another object that can be pickled.
 
     Examples:
         >>> content_digest({"a", "b"}) == content_digest({"b", "a"})

@@ -1,11 +1,11 @@
 """Guesses and interval procedures for queries before they are asked, from public facts and training rows alone.
 
-Guesses learn: what earlier surprises said of training estimates of the same kind corrects the next ones (S8). A guess
-may be made of everything that was told before, so this needs no proof and spends nothing. Cross-validated scores of one
-tuning loop are often off by about the same amount for all of its models: after a few surprises the next guesses know.
-One surprise alone may be a model of its own, so it takes two that agree. Where surprises stay frequent, guesses scatter
-by more than rows explain. Then the told interval reaches further: it is wider and confirmed, in place of surprises that
-widen all later ones.
+Guesses learn: the errors of training estimates that earlier surprises showed correct later estimates of the same kind
+(S8). A guess may use everything that was told before, so this needs no proof and costs nothing. For example,
+cross-validated scores of one tuning loop are often wrong by about the same amount for all its models. One surprise may
+be an exception, so a correction needs two surprises that agree. If surprises stay frequent, guesses are less accurate
+than the number of rows explains. Then told intervals are made wider, so that guesses are confirmed: that is better than
+surprises, which widen all later intervals.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def never_asked(query: str, member: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JudgedMean:
-    """The mean of one judge over a pool: of a condition or a number computed on rows without labels.
+    """Mean of one judge's condition or number over the rows of a pool, which have no labels.
 
     Attributes:
         text: The condition or the number.
@@ -99,13 +99,13 @@ def no_pools() -> Sequence[RecordedPool]:
 
 @dataclass(frozen=True, slots=True)
 class MemberLevels:
-    """Functions that return the level of a member of a declared family, or of a text, by its description (S10).
+    """Functions that return the level of a query of a declared family, or of a text by its description (S10).
 
     Attributes:
-        level_of: ln(1 / level) of a member of a declared family; None for other queries.
-        level_if_released: For a silent query, the level that `level_of` would give it if it were open; never a level
-            for other queries.
-        described_of: ln(1 / level) of a text by its description, if texts are checked; None for other queries.
+        level_of: Function that returns ln(1 / level) of a query of a declared family, and None for other queries.
+        level_if_released: Function that returns, for a silent query, the result of `level_of` for the same query if it
+            were open. None for other queries.
+        described_of: Function that returns ln(1 / level) of a text by its description, and None for other queries.
         asked_of_tree: Function of two fingerprints, of a query and of the same query as a member of a family: True if
             the query was asked before it was a member.
         pools: Pools of rows without labels that are recorded (S18).
@@ -134,7 +134,8 @@ class FailingShare:
     """The plan for telling, with an answer, the share of sealed rows on which the query's models fail (S16).
 
     Attributes:
-        guess: Guess of the share: the share told last, or 0, because no model may fail on a training row.
+        guess: Guess of the share: the share that was told last, or 0, because a model that fails on a training row is
+            refused.
         procedure: The procedure that makes its interval.
     """
 
@@ -175,8 +176,8 @@ class Prepared:
         described: The event that a text has by its description (S10); None for other queries.
         failing: Share of the rows on which the query's models fail, which is told with the answer; None for a query
             without models.
-        number: For a query about a number of all rows together, the function that takes the sealed rows and returns the
-            number, as a share of its range, with what its procedure bets on. Secret. None for a mean of row values.
+        number: For a number of all rows together: function from the sealed rows to the number, as a share of its range,
+            and the summary that its procedure needs. Its result is secret. None for a mean of row values.
     """
 
     bound: BoundQuery
@@ -505,7 +506,7 @@ def learned(
 
     The correction is the mean of ``released - estimate`` over the last surprises of the same kind, shrunk towards 0. It
     is made if there are at least two of these surprises, all errors have the same sign, and none of the guesses had
-    been corrected already: a correction that fails is given up.
+    been corrected already: so a correction that fails is not repeated.
 
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.
@@ -525,10 +526,10 @@ def learned(
 
 
 def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, training: float, reach: float) -> float:
-    """Return the number of training rows that explains how much guesses miss: all, or fewer after frequent surprises.
+    """Return the number of training rows that explains the errors of guesses: all, or fewer after frequent surprises.
 
-    If the last five surprises of the kind came within 50 entries of the ledger, the reach of honest guesses becomes the
-    median distance of these guesses, and at most 2.5 times as far.
+    If the last five surprises of the kind came within 50 entries of the ledger, the distance allowed for honest guesses
+    becomes the median distance of these guesses, at most 2.5 times the usual one.
 
     Args:
         bound: The query, bound to the rows, for which guesses are judged.

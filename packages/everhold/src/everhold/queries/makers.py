@@ -53,11 +53,11 @@ def mean(
 
     Args:
         of: A condition such as ``"arr_delay > 15 and carrier = 'UA'"``, whose mean is a share, or a number such as
-            ``"arr_delay"``, which needs a range. Rows without a value are refused, left out or have one, as
-            ``eh.Rows(missing=...)`` says. A value that is null all the same in a sealed row, as after a division by
-            zero, counts as ``low``, and a condition that is null counts as false. Or a function from a table (columns
-            by name, NumPy arrays) to one value in [0, 1] per row, each computed from its own row alone. Nothing is
-            promised of a function that looks across rows.
+            ``"arr_delay"``, which needs a range. Rows without a value are treated as ``eh.Rows(missing=...)`` says: the
+            query is refused, they are left out, or they get a value. A value that is null all the same in a sealed row,
+            as after a division by zero, counts as ``low``, and a condition that is null counts as false. Or a function
+            from a table (columns by name, NumPy arrays) to one value in [0, 1] per row, each computed from its own row
+            alone. Nothing is promised of a function that looks across rows.
         low: Lower end of a number's range: smaller values count as this.
         high: Upper end of a number's range: larger values count as this.
         given: Take the mean only over rows that meet this condition. It is one query if the holdout checks guesses and

@@ -111,7 +111,7 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen:
         bound: The query, bound to the rows.
         mechanism: The mechanism that answers.
         schema: Public facts about the rows.
-        unseen: True if the query is bet on also if no training rows show its values.
+        unseen: True if bets are used even if no training rows show the query's values.
 
     Raises:
         ValueError: If the query is a ratio and no procedure takes it, as `takes_ratios` says.
@@ -139,9 +139,10 @@ def procedure_for(
         mechanism: The mechanism that answers.
         schema: Public facts about the rows.
         training: Summary of the training rows that `needs_of` names, if this is more than a total; else None.
-        own_guess: True if the guess is the analyst's own. It then counts as a guess from as many rows as are sealed.
-        guess: The analyst's own guess in units of a mean, if there is one; bets expect it.
-        unseen: True if the query is bet on, with several fixed stakes, also if no training rows show its values.
+        own_guess: True if the guess is the analyst's own. It then counts as a guess from a number of rows equal to that
+            of the sealed rows.
+        guess: The analyst's own guess in units of a mean, or None. Stakes of bets are planned for it.
+        unseen: True if bets with several fixed stakes are used even if no training rows show the query's values.
     """
     if mechanism.traits.adds_noise:
         return None
@@ -209,7 +210,8 @@ def statistic_procedure(
         moved: Largest share of the statistic's range by which one row can move it.
         spread: Standard deviation of the statistic's share of the range on training rows, or on named groups of them,
             times the root of the number of rows; None if it is unknown.
-        own_guess: True if the guess is the analyst's own. It then counts as a guess from as many rows as are sealed.
+        own_guess: True if the guess is the analyst's own. It then counts as a guess from a number of rows equal to that
+            of the sealed rows.
     """
     rows, deviation = mechanism.rows, None
     if spread is not None and math.isfinite(spread):
@@ -226,7 +228,7 @@ def how_made(procedure: Procedure, bound: BoundQuery, guess: float, rows: int) -
     Args:
         procedure: The interval procedure of the query.
         bound: The query, bound to the rows.
-        guess: Public guess of the query in units of a mean; negative where there is none.
+        guess: Public guess of the query in units of a mean. Negative if there is none.
         rows: Number of sealed rows.
     """
     worth = procedure.worth
@@ -356,15 +358,14 @@ class TrainingEvaluator:
     def training_totals(self, bound: Sequence[BoundQuery], *, plan: int, bets: bool = False) -> dict[int, int]:
         """Return the sum of each query's values over the training rows in grid units, by position.
 
-        Queries without training values have none.
+        Queries without training values are left out of the result.
 
         Args:
             bound: The queries, bound to the rows.
             plan: Number of queries for which a false alarm may be raised.
             bets: True if interval widths depend on the spread of values on the training rows.
 
-        Warns:
-            DependenceWarning: If the values of one are worth fewer rows than is promised.
+        Warns: DependenceWarning: If the values of a query are worth fewer rows than is promised.
         """
         places = [place for place, query in enumerate(bound) if query.trained]
         if self.training is None or not places:

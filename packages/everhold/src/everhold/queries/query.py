@@ -1,8 +1,9 @@
 """The protocol of queries: a `Query` is compiled to a `QueryPlan`, which the query executor runs.
 
-An analyst writes a `Query`. Compiled on the public facts of one holdout it is a `QueryPlan`: it knows its entries of
-the ledger, their largest price, how it is evaluated on the sealed rows, how the mechanism answers, and how the analyst
-reads the entries. The executor (`everhold.asking.query_executor`) runs every plan through the same transaction.
+An analyst writes a `Query`. Compiled with the public facts of one holdout it becomes a `QueryPlan`. The plan defines
+its ledger entries, their largest price, how it is evaluated on the sealed rows, how the mechanism answers, and how the
+entries become a result for the analyst. The executor (`everhold.asking.query_executor`) runs every plan through the
+same transaction.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ NOT_UNSEALABLE = "its queries have no intervals that could be told without the n
 
 @dataclass(frozen=True)
 class CompileContext(ABC):
-    """What is known of a holdout where a query is compiled, from public facts and training rows only.
+    """Facts about a holdout that are used to compile queries: public facts and training rows only.
 
     Attributes:
         schema: The public facts about the rows.
@@ -73,7 +74,7 @@ class CompileContext(ABC):
         before: Functions that look up earlier queries.
         silent: True if no answer is told before the study is unsealed. No query then needs a guess.
         families: Levels that queries have by their description.
-        sealed: The sealed rows, for predictions that stay beside them and their public ids alone.
+        sealed: The sealed rows, used only for their public ids and for predictions stored beside them.
         span: Position of these rows among all sealed rows, if rows arrived; None if these are all sealed rows.
     """
 
@@ -300,13 +301,13 @@ class Pricing:
     ) -> Pricing:
         """Return the pricing of means that the mechanism answers as planned.
 
-        Where nothing is told, nothing is charged.
+        Silent queries are not charged.
 
         Args:
             mechanism: The mechanism that answers.
             procedures: Interval procedures of the means; None for challenges, whose intervals are not told.
             silent: True if no answer is told before the study is unsealed.
-            keeping: Number of silent queries for which there has to be room afterwards, whatever the answers are.
+            keeping: Number of silent queries that the budget must still cover afterwards, for all possible answers.
             failing: True if the shares of rows on which models fail are told with the answers.
         """
         sure = partial(mechanism.surely_answers, procedures=procedures, silent=silent)
@@ -332,11 +333,11 @@ class ExecutionResult:
     """The ledger entries of an executed query, and the budget left after it.
 
     Attributes:
-        entries: The query's entries in order; None for a refused one.
+        entries: The query's ledger entries in order. None for a refused entry.
         remaining: The budget that is left afterwards, by name.
         statement: The proved statement in docs/theory on which the promise rests.
         analyst: Name of the analyst who asked; None for the steward.
-        accounts: The accounts of the holdout afterwards; None where they say nothing about the query.
+        accounts: The accounts of the holdout afterwards. None if the query does not need them.
     """
 
     entries: Sequence[Committed | None]

@@ -59,8 +59,7 @@ class QueryCompiler(CompileContext):
         Raises:
             QueryRejected: If the query cannot be asked of this holdout. Nothing is charged.
 
-        Warns:
-            DependenceWarning: If its values on the training rows are worth fewer rows than is promised.
+        Warns: DependenceWarning: If the query's values on the training rows are worth fewer rows than is promised.
         """
         if self.schema.missing:
             if (bounded := BoundedMean.of(query, self.schema)) is not None:
@@ -93,7 +92,7 @@ class QueryCompiler(CompileContext):
     ) -> Batch:
         """Compile several queries that are asked in one step, each of one mean or of one number of all rows.
 
-        With `full_release` their values are told, else only whether guesses hold.
+        If `full_release` is true, the value of each query is told. Otherwise each guess is checked.
 
         Raises:
             QueryRejected: If one of the queries cannot be asked of this holdout. Nothing is charged.

@@ -1,8 +1,8 @@
-"""Plans for statistics of all rows: bought from a privacy budget, or held against a guess.
+"""Plans for statistics of all rows: answered with noise from a privacy budget, or by comparing a guess with the value.
 
-A budget pays for one draw of noise (S1 for low sensitivity). A mechanism that checks guesses answers them as any other
-query, with the interval of McDiarmid's inequality (S8). Either way what is promised is the expected value of the
-statistic over sets of as many rows.
+A privacy budget pays for one draw of noise (S1 for low sensitivity). A mechanism that checks guesses answers a
+statistic like any other query, with the interval of McDiarmid's inequality (S8). In both cases the interval is for the
+expected value of the statistic over sets of the same number of rows.
 """
 
 from __future__ import annotations
@@ -85,10 +85,11 @@ class Statistic:
 
     Attributes:
         grid: The grid on which its values are whole numbers.
-        evaluate: Function from sealed rows to its value; it never raises, and returns nan for a fault.
-        reads: Columns that it reads; None for all.
-        trained: Function from the places of some training rows to the statistic's value on them, on the scale of as
-            many rows as are sealed; None if it is unknown.
+        evaluate: Function from sealed rows to the statistic's value. It never raises an error, and returns nan for a
+            fault.
+        reads: Columns that the statistic reads; None for all columns.
+        trained: Function from positions of some training rows to the statistic's value for them, scaled to the number
+            of sealed rows. None if it is unknown.
         by_position: True if the statistic reads predictions by the position of rows.
         claimed: True if the analyst gave the range of the statistic, so that values outside are clipped.
     """
@@ -122,7 +123,8 @@ class Statistic:
     def on_training_rows(self, rows: int, groups: NDArray[np.int64] | None = None) -> tuple[Fraction, float] | None:
         """Return the training value as a share of its range, and its spread times ``sqrt(rows)``, or None.
 
-        The spread is estimated by a jackknife over parts of the rows. It only decides how far off guesses may be.
+        The spread is estimated by a jackknife over parts of the rows. It decides only how far from the value an honest
+        guess may be.
 
         Args:
             rows: Number of training rows.
@@ -144,7 +146,7 @@ class Statistic:
 
 
 class StatisticQuery(Query[Answer]):
-    """Base of queries for a statistic of all rows together that is no mean of row values."""
+    """Base of queries for a statistic of all rows together that is not a mean of row values."""
 
     __slots__ = ()
 
@@ -204,7 +206,7 @@ def joined(plans: Sequence[QueryPlan[Any]]) -> Sequence[QueryPlan[Any]]:
 
 @dataclass(frozen=True)
 class OneStatistic(OneMean):
-    """A plan for one statistic, whose guess is compared with the sealed value."""
+    """A plan for one statistic, which compares its guess with the sealed value."""
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:
         """Return ``count``, or raise QueryRejected if the interval would be the whole range of the statistic."""

@@ -1,7 +1,7 @@
 """Checks rows that arrive against the sealed rows, and writes them durably before the ledger knows them.
 
-Files of an arrival have its number in their names. Until the ledger has the entry they are nobody's: whoever appends
-next removes them. One process appends at a time.
+Files of an arrival have its number in their names. Files of an arrival that the ledger does not have are removed by the
+next call that appends. One process appends at a time.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class EarlierFiles:
         folder: Private folder of the holdout's rows.
         schema: Schema of the holdout.
         key: Secret key of the hashes of rows.
-        with_rows: Numbers of earlier arrivals with sealed rows, 0 for those of the creation.
-        with_training: Numbers of earlier arrivals with training rows, 0 for those of the creation.
+        with_rows: Numbers of the earlier arrivals that have sealed rows. The number 0 is the creation of the holdout.
+        with_training: Numbers of the earlier arrivals that have training rows. The number 0 is the creation of the
+            holdout.
         dependence: Dependence of the rows.
         largest_group: Largest number of rows that a group may have. None if there is no limit.
     """
@@ -118,7 +119,7 @@ def arriving(folder: Path) -> Iterator[None]:
 
 
 def remove_orphans(folder: Path, *, arrivals: int) -> None:
-    """Remove files of arrivals that the ledger does not know. Only within `arriving`."""
+    """Remove files of arrivals that the ledger does not know. Call it only within `arriving`."""
     for path in folder.glob("*-[0-9][0-9][0-9][0-9][0-9][0-9][-.]*"):
         found = _NUMBERED.match(path.name)
         if found is not None and int(found[1]) > arrivals:
@@ -136,7 +137,6 @@ def known_rows(folder: Path, number: int, columns: Mapping[str, ColumnKind], *, 
 
 
 def _known_file(folder: Path, number: int) -> Path:
-    """Return the path of the file with the row hashes of an arrival."""
     return folder / f"known-{number:06}-{duckdb.__version__}"  # whose hashes of cells may change with it
 
 
@@ -148,13 +148,14 @@ def seal_arrival(
 
     Args:
         earlier: Files of the rows that are there already.
-        number: Number of the arrival.
+        number: Number of the arrival, from 1.
         rows: Rows to seal; None for none.
         training: Open rows; None for none.
         check: Raises an error if the file of the rows to seal has rows that may not be sealed.
 
     Returns:
-        The files; None where the latest arrival brought these very rows, as after a kill, and nothing is left behind.
+        The files; None if the latest arrival has the same rows, as when a killed call is repeated. No file is left
+            then.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing is left behind.
@@ -204,7 +205,7 @@ def seal_arrival(
 
 
 def _beside(earlier: EarlierFiles, arriving: Path, rows: int, files: Sequence[Path]) -> FileStructure:
-    """Return the arrangement of so many rows that arrive, as sealed rows, beside earlier ones, as training rows."""
+    """Return a structure with arriving rows as its sealed rows, and the rows of earlier files as its training rows."""
     facts = SealedFiles(
         rows=rows, training_rows=earlier.schema.rows if files else 0, columns=dict(earlier.schema.columns),
         label_kind=None, label_classes=None, fingerprint="", training_fingerprint="",
@@ -288,7 +289,7 @@ def check_arriving_labels(sides: Sequence[Side], schema: Schema) -> None:
 
 
 def _check_ids(connection: duckdb.DuckDBPyConnection, sides: Sequence[Side], earlier: EarlierFiles) -> None:
-    """Check that row ids are new and name each row once."""
+    """Raise HoldoutRejected if a row id of the new rows occurs twice, or is in the holdout's rows already."""
     schema = earlier.schema
     if schema.row_id is None:
         return
@@ -351,7 +352,7 @@ def _check_new(earlier: EarlierFiles, number: int, new: Mapping[str, KnownRows])
 
 
 def _keep(path: Path) -> None:
-    """Wait until a file or folder is written to the disk."""
+    """Flush a file or folder to the disk."""
     if os.name != "posix" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -366,9 +367,8 @@ def _arriving_groups(
 ) -> tuple[tuple[int, int], ...]:
     """Check the groups of rows that arrive, and return how many groups have each size.
 
-    Each group is whole in one batch, and none is known from sealed or training rows. One part of a group that spans an
-    arrival is among the old rows, and the rest is not independent of it. So no tree could be about the new rows alone
-    (S13).
+    Each group has to be whole in one batch, and no group may be in earlier rows. Otherwise new rows would depend on old
+    ones, and a tree of intervals could not be about the new rows alone (S13).
 
     Args:
         earlier: Files of the holdout's rows.

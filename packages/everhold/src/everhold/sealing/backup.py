@@ -4,8 +4,8 @@ The archive is a plain tar file: the ledger as an SQLite file, whatever its data
 sealed rows, keys and newest heads. It is as secret as they are. Rows that stay in an engine are not in it, and what is
 returned says so.
 
-The ledger in an archive is checked, entry by entry. What a service keeps beside it cannot be: whoever altered the
-archive may have put a token of their own there. So access does not come back by itself.
+The ledger in an archive is checked, entry by entry. Tokens and sessions of a service cannot be checked: whoever altered
+the archive may have added a token of their own. So they are restored only on request.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ _ACCESS = frozenset({"tokens", "sessions", "login_links", "published"})
 def backup(storage: str | Path, archive: Path) -> dict[str, Any]:
     """Write everything that a storage holds into one new file that only its owner can read.
 
-    The heads are read before the ledger, so that they are never ahead of it, and the sealed rows after it. Everything
-    is checked first, and the archive gets its name when it is whole: a backup that was killed leaves none.
+    The heads are read before the ledger, so that a head is never newer than the copied ledger. The sealed rows are read
+    last. Everything is checked first, and the archive gets its name when it is whole: a backup that was killed leaves
+    none.
 
     Args:
         storage: URL or path of the storage; it may be in use meanwhile.
@@ -152,8 +153,8 @@ def restore(archive: Path, storage: str | Path, *, keep_access: bool = False) ->
 
     Returns:
         ``{"storage", "holdouts", "kept", "left_out"}``; ``kept`` are holdouts whose folders existed already, and
-        ``left_out`` has the number of tokens that were not restored. ``"without_rows"`` as for `backup`: their rows are
-        looked at when they are opened.
+        ``left_out`` has the number of tokens that were not restored. ``"without_rows"`` has the holdouts whose rows
+        stay in an engine: their rows are checked when the holdout is opened.
 
     Raises:
         HoldoutRejected: If the storage holds something already, or the file is no archive of everhold.
@@ -215,7 +216,7 @@ def _unpack(archive: Path, room: Path) -> None:
 
 
 def _is_ours(member: tarfile.TarInfo) -> bool:
-    """Return whether a member of an archive is a plain file with a path that `backup` writes."""
+    """Return whether a member of a tar archive is a plain file with a path that `backup` writes."""
     if not member.isreg() or member.issparse():
         return False
     if member.name == _LEDGER:
@@ -228,7 +229,7 @@ def _is_ours(member: tarfile.TarInfo) -> bool:
 def _check(copy: LedgerStore, record: HoldoutRecord, rows: Path, *, head_file: bool) -> None:
     """Raise IntegrityError if a restored holdout differs from its recorded seals, settings or rows.
 
-    `head_file` says whether the file of the newest head must agree as well.
+    If `head_file` is true, the file of the newest head must agree as well.
     """
     check_settings(record.configuration)
     folder = rows / record.configuration["folder"]
@@ -265,7 +266,7 @@ def _new_rows_folder(rows: Path) -> Iterator[None]:
 
 @contextmanager
 def _room(parent: Path) -> Iterator[Path]:
-    """Context with a private folder that is removed at the end."""
+    """Context with a private temporary folder, which is removed at the end."""
     try:
         room = Path(tempfile.mkdtemp(prefix=ROOM, dir=parent))
     except OSError as fault:
@@ -317,7 +318,7 @@ def inspect(
         key: The steward's key; without it seals, gates and rows in an engine are not checked.
         expected_head: Sequence and hash of a head that the ledger must contain, as for
             `everhold.ledger.verification.verify`.
-        head_file: Whether the ledger has to have come as far as the file of the newest head says.
+        head_file: Whether the ledger must contain the head in the file of the newest head.
         tables: Whether rows in an engine are read.
     """
     seal_key = None if key is None else key.seal_key

@@ -79,11 +79,11 @@ class SealedFiles:
         columns: Kind of each column, by name.
         label_kind: ``"binary"``, ``"number"`` or ``"string"``. None if the holdout has no label.
         label_classes: The classes that a prediction may name; see `everhold.values.base.Schema.classes`.
-        fingerprint: SHA-256 of the holdout's file; of a table in an engine, what `keyed_fingerprint` says.
+        fingerprint: SHA-256 of the file of sealed rows. For a table in an engine: its `keyed_fingerprint`.
         training_fingerprint: SHA-256 of the training file. None if there are no training rows in a file.
         engine: Public facts of the engine in which the sealed rows stay; None where they are in a file.
-        training_table: Public facts of the table in it that has all training rows, and their number; None where they
-            are in a file. The training file has some of them then.
+        training_table: Public facts of the engine's table with all training rows, and the number of rows. The training
+            file then has some of these rows. None if all training rows are in the training file.
         categories: Categories of the categorical columns of the training rows.
     """
 
@@ -100,7 +100,7 @@ class SealedFiles:
 
     @property
     def guess_rows(self) -> int:
-        """Number of all training rows, in the file or in a table."""
+        """Number of all training rows, in the training file or in an engine's table."""
         return self.training_rows if self.training_table is None else int(self.training_table["rows"])
 
 
@@ -108,7 +108,7 @@ def name_the_whole(parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Write the list of all parts of a dealt table, and its digest, into the settings of each part.
 
     Args:
-        parts: Names and settings of all that are sealed together.
+        parts: Settings of each part, by the name of its holdout.
     """
     every = [[name, made["rows"], made["fingerprint"]] for name, made in parts]
     for _, made in parts:
@@ -134,7 +134,7 @@ def make_configuration(
     """Return the public settings of a holdout, to which the ledger is bound and which certificates show.
 
     Raises:
-        HoldoutRejected: If what counts for missing values does not fit the columns. Nothing was created.
+        HoldoutRejected: If a rule for missing values does not fit its column. Nothing was created.
     """
     facts: dict[str, Any] = {name: settings.recorded(mechanism) for name, settings in request.extensions.items()}
     if request.dealt is not None:
@@ -206,7 +206,7 @@ def check_settings(configuration: dict[str, Any]) -> None:
 
 
 def _is_table(facts: object) -> bool:
-    """Return whether the settings name a table of training rows and its number of rows."""
+    """Return whether public facts of training rows have the name of a table and its number of rows."""
     return isinstance(facts, dict) and isinstance(facts.get("table"), str) and isinstance(facts.get("rows"), int)
 
 
@@ -214,7 +214,7 @@ def mechanism_from(configuration: dict[str, Any]) -> Mechanism:
     """Return the mechanism that is recorded in the settings of a holdout.
 
     Raises:
-        IntegrityError: If its parameters are not this version's: then its promise could not be kept.
+        IntegrityError: If this version of everhold does not know its parameters, so that its promise could not be kept.
     """
     try:
         return mechanism_from_dict(configuration["mechanism"], dependence_from_dict(configuration["dependence"]))
@@ -251,7 +251,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
 
 
 def assumed_independent(rows: Mapping[str, Any], dependence: Mapping[str, Any]) -> list[str]:
-    """Return the assumption of the steward about each column of `INDEPENDENT`, as the beginning of a sentence.
+    """Return, for each column declared independent, the beginning of a sentence with the steward's assumption.
 
     Args:
         rows: The settings of a holdout, or a certificate's facts about the rows.
@@ -281,9 +281,9 @@ def recorded_extensions(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | None:
-    """Return kind, table and snapshot of the engine in which the sealed rows stay, or None for a file.
+    """Return kind, table and snapshot of the engine in which the sealed rows stay, or None if the rows are in a file.
 
-    Not where it is: that is the steward's matter. None where the rows are in a file.
+    The address of the engine is left out, because only the steward may know it.
     """
     facts = configuration.get("engine")
     if facts is None:
@@ -293,17 +293,13 @@ def public_facts(configuration: Mapping[str, Any]) -> dict[str, str | None] | No
 
 
 def drawn_from_rows(configuration: Mapping[str, Any]) -> int | None:
-    """Return the number of training rows in an engine if only some were copied, else None."""
+    """Return the number of training rows in an engine's table if the training file has only some of them, else None."""
     rows = configuration.get("training_table", {}).get("rows", 0)
     return int(rows) if rows > configuration["training_rows"] else None
 
 
 def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:
-    """Return a holdout's line in a list of all. No sealed file is opened.
-
-    Raises:
-        IntegrityError: If its settings were altered.
-    """
+    """Return the facts that a list of holdouts shows about one holdout. No sealed file is opened."""
     configuration = record.configuration
     check_settings(configuration)
     mechanism = configuration["mechanism"]

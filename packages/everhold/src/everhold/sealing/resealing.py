@@ -1,17 +1,19 @@
 """Finds rows that are sealed twice, or sealed in one holdout and open in another one.
 
-Two holdouts of the same rows would tell more than either promises, and whoever asks may see training rows.
+Two holdouts with the same rows would together reveal more about them than either promises. Rows that are training rows
+of one holdout are open to everybody who may ask it.
 
-Whether rows are sealed already shows in a keyed picture of what a table holds, whatever its order and format. It is
-kept in the private folder of the rows. The key is the storage's, not the holdout's, so that pictures of one storage can
-be compared; without it nothing can be told from them.
+A keyed *sketch* of the rows shows whether they are sealed already, in any order and file format. It is kept in the
+private folder of the rows. Its key belongs to the storage, not to one holdout, so that sketches of one storage can be
+compared. Without the key a sketch reveals nothing.
 
-Of a table that stays in an engine there is such a picture where it is short enough to be looked at whole. A longer one
-is known by what its engine says of its contents: found is the same table, or a copy in an engine of the same kind, in
-any order of the rows; not the same rows in a file or in an engine of another kind, nor most of them.
+A table that stays in an engine has such a sketch if it is short enough to be read. A longer table is recognised by the
+engine's digest of its contents. The digest shows the same table, or a copy of it in an engine of the same kind with the
+rows in any order. It does not show the same rows in a file or in an engine of another kind, or a table with most of the
+rows.
 
 A refusal tells whether guessed rows are right. So a steward of some holdouts only (`Sealer`) is told nothing about the
-others. What the comparison found there is kept in a private file, whatever it is, for the stewards of the storage.
+others. For each comparison a private file is written, whatever was found, for the stewards of the whole storage.
 """
 
 from __future__ import annotations
@@ -89,16 +91,17 @@ def sealing_for(sealer: Sealer | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Content:
-    """Keyed sketch of a table's contents, by which another table with the same rows is recognized.
+    """Keyed sketch of a table's contents, by which another table with the same rows is recognised.
 
     Attributes:
         key: The storage's key, in hex; secret.
-        engine: Version of DuckDB, whose hashes of cells may change with it, and of the way to look.
+        engine: Version of DuckDB and of the method. Hashes of cells may change with either, so sketches of different
+            versions are not compared.
         rows: Number of rows.
-        distinct: Number of different rows; of more than some ten thousand about their number, within one percent.
-        digest: Keyed digest of all rows, each as often as it occurs; of their order, too, where another sample of the
-            same population could well hold the same rows.
-        sketch: The least of the keyed hashes of all different rows; none of a long table in an engine.
+        distinct: Number of different rows. Above some ten thousand it is an estimate within one percent.
+        digest: Keyed digest of all rows, each as often as it occurs. If another sample of the population could well
+            hold the same rows, the digest is also of their order.
+        sketch: The smallest of the keyed hashes of all different rows. Empty for a long table in an engine.
         table: Keyed digest of the engine's own facts about the contents of its table; None for a file.
     """
 
@@ -117,7 +120,7 @@ class Content:
         Args:
             path: The Parquet file.
             columns: Kind of each column.
-            key: The storage's; None for a new one.
+            key: Key of the storage. None to make a new key.
         """
         with spilling_into(path.parent) as connection:
             limit_memory(connection, len(columns))
@@ -132,7 +135,7 @@ class Content:
         Args:
             digest: Text that changes with any row of the table.
             rows: Number of rows.
-            key: The storage's; None for a new one.
+            key: Key of the storage. None to make a new key.
         """
         key = secrets.token_hex(32) if key is None else key
         table = hmac.digest(bytes.fromhex(key), digest.encode(), "sha256").hex()
@@ -167,7 +170,7 @@ class Content:
 
     @classmethod
     def together(cls, parts: Sequence[Content]) -> Content:
-        """Return the sketch of a table from the sketches of its parts, without a digest."""
+        """Return the sketch of a whole table from the sketches of its parts. It has no digest."""
         sketch = sorted({least for part in parts for least in part.sketch})[:_SKETCH]
         rows, distinct = sum(part.rows for part in parts), sum(part.distinct for part in parts)
         return replace(parts[0], rows=rows, distinct=distinct, digest="", sketch=tuple(sketch))
@@ -192,9 +195,9 @@ class Content:
     def resembles(self, other: Content) -> bool:
         """Return whether two tables have the same rows, or one has most rows of the other.
 
-        If the rows of one table differ from each other, a copy is recognized with a few rows added or removed, and
-        with each row several times. If rows mostly repeat in both, as in tables of a few categories, any two samples
-        of a population look alike, so only exactly the same rows are recognized.
+        If the rows of one table differ from each other, a copy is recognised with a few rows added or removed, and with
+        each row several times. If rows mostly repeat in both, as in tables of a few categories, any two samples of a
+        population look alike, so only exactly the same rows are recognised.
         """
         if self.key != other.key:
             return False
@@ -236,9 +239,9 @@ class Matches:
     """Names of the other holdouts of a storage that have new rows, or most of them.
 
     Attributes:
-        same_rows: Those in which the new sealed rows are sealed.
-        open_rows: Those that have the new sealed rows as training rows, which are open to all who ask.
-        sealed_training: Those in which the new training rows are sealed.
+        same_rows: Holdouts in which the new sealed rows are sealed already.
+        open_rows: Holdouts that have the new sealed rows as training rows, which everybody who asks may see.
+        sealed_training: Holdouts in which the new training rows are sealed.
     """
 
     same_rows: list[str]
@@ -270,19 +273,19 @@ def compare(
 ) -> Matches:  # fmt: skip
     """Compare new rows with those of all other holdouts of a storage, and store sketches of the new rows.
 
-    What is returned has no holdouts that a limited steward may not hear of. Matches with them go to `COMPARED_FILE`, or
-    the like of it for an arrival, which is written in any case.
+    For a limited steward, holdouts that the steward may not know are left out of the result. Matches with them go to
+    `COMPARED_FILE`, or to the corresponding file of an arrival. This file is written in any case.
 
     Args:
         folder: Private folder of the rows, with the file of the new training rows if there are any.
         others: All other holdouts that the storage has.
         columns: Kind of each column.
-        sealed: From the key of a storage, or None for a new one, to the content of the new sealed rows. None if
-            training rows alone arrive.
-        unsealed: Names of the others that were unsealed, whose rows may be training rows.
+        sealed: Function from the storage's key, or from None for a new key, to the sketch of the new sealed rows. None
+            if only training rows arrive.
+        unsealed: Names of the other holdouts that were unsealed. Their rows may be training rows now.
         sealed_with: `StewardKey.notes_key` of the holdout.
         arrival: Number of the arrival; 0 for the rows of the creation.
-        first_key: The key of a storage that has none yet; None for a new one.
+        first_key: Key to use if the storage has no key yet. None to make a new key.
     """
     pictures, own = _pictures(folder, others), Content.load(folder) if arrival else None
     known = [found[0].key for found in pictures.values()]
@@ -319,17 +322,17 @@ def compare(
 
 
 def _note(what: str, arrival: int) -> str:
-    """Return the name of a note about the rows of a creation or of an arrival."""
+    """Return the file name of a note about the rows of the creation or of an arrival."""
     return f"{what}-{arrival:06}.json" if arrival else f"{what}.json"
 
 
 def _having(new: Sequence[Content], pictures: Mapping[str, Sequence[Content]]) -> list[str]:
-    """Return the names of the holdouts with a picture that resembles the new rows."""
+    """Return the names of the holdouts of which a sketch resembles a sketch of the new rows."""
     return [name for name, found in pictures.items() if any(each.resembles(one) for each in new for one in found)]
 
 
 def _opened(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Content]]:
-    """Return the sketches of the training rows of each holdout, of the creation and of all arrivals."""
+    """Return the sketches of the training rows of each holdout, from its creation and from all its arrivals."""
     pictures: dict[str, list[Content]] = {}
     for other in others:
         named = str(other.configuration.get("folder"))
@@ -341,7 +344,7 @@ def _opened(parent: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Con
 
 
 def check_may_match(folder: Path, rows: int) -> None:
-    """Check that a refusal of rows which are sealed already would not be a test of a few guessed rows.
+    """Raise HoldoutRejected if the refusal of rows that are sealed already would let a steward test a few guessed rows.
 
     Stewards of the whole storage may append any number of rows, and so may the token that sealed the holdout.
 
@@ -362,8 +365,8 @@ def _pictures(own: Path, others: Sequence[HoldoutRecord]) -> dict[str, list[Cont
 
     A part of a dealt table has few rows in common with other parts, or with a part of the same table dealt again.
 
-    A folder that answered queries and is no holdout of this database belongs to a database that was deleted, or to
-    another one that shares the folder of the rows. Answers about its rows are known, so the folder counts as a holdout.
+    A folder that answered queries but belongs to no holdout of this database is of a deleted database, or of another
+    database with the same folder of rows. Answers about its rows are known, so the folder counts as a holdout.
 
     Args:
         own: Private folder of the rows that are compared.
@@ -415,10 +418,10 @@ def untold_matches(rows: Path, record: HoldoutRecord, *, arrival: int = 0) -> di
     Args:
         rows: Folder with the rows of all holdouts of the storage.
         record: Record of the holdout.
-        arrival: Number of an arrival, for its rows.
+        arrival: Number of the arrival that brought the rows; 0 for the creation.
 
     Returns:
-        Names of holdouts, for stewards of the whole storage alone; None if no limited steward sealed it.
+        Names of holdouts, which only stewards of the whole storage may see. None if no limited steward sealed the rows.
     """
     named = str(record.configuration.get("folder"))
     found = _compared(rows / named, _note("compared", arrival)) if is_folder_name(named) else {}
@@ -437,7 +440,7 @@ def _content(parent: Path, other: HoldoutRecord) -> Content | None:
 
 
 def sealed_already(names: Sequence[str], others: Sequence[HoldoutRecord]) -> HoldoutRejected:
-    """Return the error for rows that are sealed already, in other holdouts or in folders that are none of them."""
+    """Return the error for rows that are sealed already, in other holdouts or in folders that belong to no holdout."""
     listed = {other.name for other in others}
     unlisted = [name for name in names if name not in listed]
     if unlisted:
@@ -494,7 +497,7 @@ class KnownRows:
 
     @classmethod
     def of_view(cls, connection: duckdb.DuckDBPyConnection, view: str, mark: str) -> KnownRows:
-        """Compute the hashes of the rows of a view by an expression of SQL for the hash of a row."""
+        """Compute the hashes of the rows of a view. `mark` is the SQL expression for the hash of a row."""
         marks = connection.execute(f"SELECT {mark} AS h FROM {view}").fetchnumpy()["h"]
         found = np.asarray(np.ma.getdata(marks), dtype=np.uint64)
         return cls(np.sort(found), found)
@@ -510,7 +513,7 @@ class KnownRows:
         return None if content is None else cls(np.frombuffer(content, "<u8"), np.zeros(0, dtype=np.uint64))
 
     def save(self, path: Path, *, key: bytes) -> None:
-        """Write the hashes to a new file that only its owner can read, under a seal."""
+        """Write the hashes with a keyed digest to a new file that only its owner can read."""
         write_note(path, self.sorted_hashes.astype("<u8").tobytes(), key=key)
 
     def found_in(self, other: KnownRows) -> int:
@@ -521,7 +524,7 @@ class KnownRows:
         return int(np.count_nonzero(other.sorted_hashes[places] == self.sorted_hashes))
 
     def repeats(self, other: KnownRows) -> bool:
-        """Return whether most of these rows occur among other rows, in tables whose rows hardly repeat by chance."""
+        """Return whether most of these rows occur among other rows. False if rows often repeat by chance."""
         if self.found_in(other) < _MOSTLY * len(self.sorted_hashes):
             return False
         return other.mostly_different and self.mostly_different

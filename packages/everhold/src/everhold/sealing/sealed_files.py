@@ -78,7 +78,9 @@ def training_file(folder: Path, number: int) -> Path:
 def sealed_files(
     folder: Path, configuration: Mapping[str, Any], arrival: Mapping[str, Any] | None = None
 ) -> dict[str, SealedFile]:
-    """Return the files of the creation or of one arrival, by side. Sealed rows in an engine have no file.
+    """Return the files of the creation or of one arrival, by ``"holdout"`` and ``"training"``.
+
+    Sealed rows in an engine have no file.
 
     Args:
         folder: Private folder of the holdout.
@@ -181,10 +183,10 @@ _SEAL_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class ArrayFiles:
-    """Directory of files with arrays, for one holdout. Each has a keyed digest of what it holds and to what it belongs.
+    """Directory of files with arrays, for one holdout. A keyed digest binds each file to its content, name and holdout.
 
     Attributes:
-        folder: The private folder of its rows.
+        folder: Private folder of the holdout's rows.
         holdout: Identifier of the holdout.
     """
 
@@ -217,7 +219,8 @@ class ArrayFiles:
         """Write arrays under a random name durably, readable only by their owner, and return the path of the file.
 
         Args:
-            name: Hexadecimal digits and hyphens; the name that the file is to get.
+            name: Name to which the keyed digest binds the arrays, in hexadecimal digits and hyphens. The caller renames
+                the file to it.
             arrays: Numbers or text by name, no objects. Arrays that are None are left out.
 
         Raises:

@@ -1,15 +1,15 @@
 """Finds training rows that equal sealed rows, and compares their number with what chance gives.
 
-Tables of few values have equal rows by chance, and then the training set says nothing about the sealed rows that the
-population does not say. If the two sets are drawn from one population, then which rows are sealed is a random choice
-among all rows, whatever the rows are: of a row that is there k times, all copies fall on one side with probability
+Tables with few different values have equal rows by chance. Such rows reveal nothing about the sealed rows. If the two
+sets are drawn from one population, the sealed rows are a random choice among all rows. Then all copies of a row that
+occurs k times are on one side with probability
 
     p_k = C(m, k)/C(n + m, k) + C(n, k)/C(n + m, k)      (n sealed rows, m training rows),
 
-and k = 2 with n = m means 1/2. More rows on both sides than that were copied. What nobody can find so: copies that were
-changed in a column, and rows that were doubled before a random split, which chance could have split so. The latter
-show in another way where each is there twice: chance that makes pairs makes triples, too (f_k rows of which there are
-k, then E[2 f_2]^2 <= E[f_1] E[6 f_3] by the inequality of Cauchy and Schwarz for the values' frequencies).
+for example 1/2 for k = 2 and n = m. If more rows are on both sides, some were copied. This test cannot find copies that
+were changed in a column, or rows that were doubled before a random split. If each row was doubled, another test finds
+it, because a population that gives pairs also gives triples: if f_k rows occur k times, E[2 f_2]^2 <= E[f_1] E[6 f_3]
+by the inequality of Cauchy and Schwarz for the values' frequencies.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Repetitions:
 def check_equal_rows(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
 ) -> None:
-    """Refuse training rows that are sealed rows, too; columns that only number or name the rows are left out once.
+    """Refuse training rows that are copies of sealed rows, also if columns that only number or name the rows differ.
 
     Args:
         connection: Connection with the views ``holdout`` and ``training``.
@@ -109,7 +109,7 @@ def check_equal_rows(
 
 
 def excess_by_chance(found: Repetitions) -> float:
-    """Return a bound on the probability that chance puts so many different rows on both sides (Chernoff).
+    """Return Chernoff's bound on the probability that a random split puts so many different rows on both sides.
 
     Args:
         found: Repetitions of rows, as counted.
@@ -136,7 +136,7 @@ def _both_sides(size: int, sealed: int, training: int) -> float:
 
 
 def _divergence(share: float, expected: float) -> float:
-    """Return the Kullback-Leibler divergence of two coins."""
+    """Return the Kullback-Leibler divergence of two Bernoulli distributions."""
     first = share * math.log(share / expected) if share > 0.0 else 0.0
     return first + ((1.0 - share) * math.log((1.0 - share) / (1.0 - expected)) if share < 1.0 else 0.0)
 
@@ -150,7 +150,7 @@ def more_pairs_than_chance(found: Repetitions) -> bool:
 
 
 def repetitions(connection: duckdb.DuckDBPyConnection, mark: str) -> Repetitions:
-    """Count equal rows of the views ``holdout`` and ``training``: rows with the same mark, an expression of SQL."""
+    """Count rows of the views ``holdout`` and ``training`` that are equal in the SQL expression `mark`."""
     found = connection.execute(
         "SELECT sealed + training AS size, count(*), count(*) FILTER (both_sides), sum(sealed) FILTER (both_sides), "
         "sum(sealed), sum(training) FROM (SELECT *, sealed > 0 AND training > 0 AS both_sides FROM (SELECT count(*) "
@@ -168,7 +168,7 @@ def repetitions(connection: duckdb.DuckDBPyConnection, mark: str) -> Repetitions
 def distinguishing_column(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, ColumnKind], *, row_id: str | None
 ) -> str | None:
-    """Return the training column with the most different values that neither numbers nor names rows, or None."""
+    """Return the column with the most different training values that neither numbers nor names rows, or None."""
     content = [*next(_choices(connection, columns, row_id), ())]
     _, names = _numbering(connection, content)
     told = [name for name in content if name not in names]
@@ -181,7 +181,7 @@ def distinguishing_column(
 
 
 def _comparable(name: str, kind: str) -> str:
-    """Return SQL for a value that is equal in both files, independent of its storage type."""
+    """Return SQL for a value of a column that is the same in both files if only the storage types differ."""
     column = quoted(name)
     if kind == "number":
         return f"CAST({column} AS DOUBLE) + 0.0"  # of the two zeros one is left
@@ -258,7 +258,7 @@ def chance_of_match(training: NDArray[np.int64], sealed: NDArray[np.int64]) -> f
         sealed: Number of sealed rows of each class, shape (classes,).
 
     Returns:
-        The probability, at most 1; 1 where a class is divided otherwise.
+        The bound, at most 1. It is 1 if some class is not divided in this ratio.
 
     Examples:
         >>> chance_of_match(np.full(50, 100), np.full(50, 100)) < 1e-50
@@ -280,14 +280,14 @@ def chance_of_match(training: NDArray[np.int64], sealed: NDArray[np.int64]) -> f
 
 
 def _log_choices(of: NDArray[np.int64], some: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ln C(of, some), shape (classes,)."""
+    """Return the logarithms of binomial coefficients ``C(of, some)``, shape (classes,)."""
     chosen = np.minimum(some, of)
     gammaln = scipy.special.gammaln
     return np.asarray(gammaln(of + 1.0) - gammaln(chosen + 1.0) - gammaln(of - chosen + 1.0))
 
 
 def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
-    """Warn if label or texts are divided as by a stratified split that was not declared.
+    """Warn if classes of the label, or values of a text column, are divided as by an undeclared stratified split.
 
     Args:
         folder: Folder of the holdout. Rows that stay in an engine are not looked at.
@@ -320,7 +320,7 @@ def warn_of_matched_classes(folder: Path, schema: Schema) -> None:
 
 
 def _match(connection: duckdb.DuckDBPyConnection, column: str) -> float:
-    """Return the `chance_of_match` of one column, or 1 if the column has too many different values."""
+    """Return the `chance_of_match` of one column's values, or 1 if the column has too many different values."""
     reader = f"SELECT {column} AS value FROM training LIMIT {_LOOKED_AT}"
     if connection.execute(f"SELECT count(DISTINCT value) FROM ({reader})").fetchall()[0][0] > _MOST_CLASSES:
         return 1.0

@@ -97,7 +97,8 @@ def leftovers(rows: Path, folders: Callable[[], Collection[str]]) -> list[Path]:
 
     Args:
         rows: The folder of the private folders.
-        folders: Names of the folders that the ledger names; called last, as a creation may end meanwhile.
+        folders: Function that returns the folders that the ledger names. It is called last, because a creation may end
+            meanwhile.
     """
     there = [path for path in sorted(rows.iterdir()) if _is_ours(path.name) and path.is_dir() and not is_in_use(path)]
     known = folders()
@@ -105,7 +106,6 @@ def leftovers(rows: Path, folders: Callable[[], Collection[str]]) -> list[Path]:
 
 
 def _is_ours(name: str) -> bool:
-    """Return whether a folder name has a form that everhold uses."""
     return name.startswith(ROOM) or is_folder_name(name)
 
 
@@ -216,12 +216,12 @@ class StewardKey:
 
     @property
     def rows_key(self) -> str:
-        """Key in hex that goes into the text of every row that an engine fingerprints, in statements to the engine."""
+        """Key in hex that statements to an engine add to the text of each row before its fingerprint is computed."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold rows of a table", "sha256").hex()
 
     @property
     def notes_key(self) -> bytes:
-        """Key for the files beside the rows: it hashes the rows in them, and seals these files."""
+        """Key for the notes beside the rows: for the hashes of rows in them, and for the files' digests."""
         return hmac.digest(self._private.private_bytes_raw(), b"everhold notes about rows", "sha256")
 
     def sign(self, message: bytes) -> str:

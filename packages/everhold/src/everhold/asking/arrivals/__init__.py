@@ -1,1 +1,1 @@
-"""Holdouts whose rows arrive over time: trees in `growth`, appending in `appending`, queries in the others."""
+"""Holdouts whose rows arrive over time: `growth` has the trees, `appending` adds rows, and the others report."""

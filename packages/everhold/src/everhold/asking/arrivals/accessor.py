@@ -25,7 +25,7 @@ class ArrivedRows(Listing):
     """List of a holdout's arrivals.
 
     Attributes:
-        rows: One for each: arrival, rows, training_rows, until, and the number of its entry.
+        rows: One dict for each arrival: arrival, rows, training_rows, until, and the number of its ledger entry.
     """
 
     rows_called: ClassVar[str] = "arrivals"
@@ -48,7 +48,7 @@ class HoldoutArrivals(HoldoutAccessor):
     def timeline(self) -> list[dict[str, Any]]:
         """Return rows, spent budget and half-widths at creation, at each arrival and now.
 
-        Half-widths are those of the next yes-or-no answer. Arrivals make it narrower, and queries make it wider.
+        Half-widths are those of the next yes-or-no answer. Arrivals make them narrower, and queries make them wider.
         """
         growth = growth_of(self._executor)
         if growth is None:
@@ -172,7 +172,7 @@ class _Moments:
     def row(
         self, moment: str, state: State, tree: Suffix | None = None, *, rows: int = 0, training: int = 0, **more: Any
     ) -> dict[str, Any]:
-        """Add rows that arrive, and return the timeline's row with the widths before and after."""
+        """Apply an arrival and the tree that it opens, and return the timeline's row with both half-widths."""
         before = self._within(state) if self.rows else None
         self.rows, self.training = self.rows + rows, self.training + training
         self.arrival = more.get("arrival", self.arrival)
@@ -184,7 +184,7 @@ class _Moments:
         }  # fmt: skip
 
     def retire(self, before: int) -> None:
-        """Remove the trees about rows before an arrival."""
+        """Remove the trees whose rows include rows from before an arrival, and count these rows as training rows."""
         self.trees = [tree for tree in self.trees if tree.arrival >= before]
         self.training += sum(part.rows for part in self.growth.rows.parts[:before] if part.number >= self._opened)
         self._opened = before

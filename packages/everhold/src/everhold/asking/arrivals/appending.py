@@ -1,8 +1,8 @@
 """Appending rows to a holdout and retiring old rows, two acts of the steward, each one ledger entry (S13).
 
 An append writes and checks the files of its rows first, and waits until they are on the disk. Then one transaction adds
-the entry. Killed before it, nothing arrived, and the files are removed by the next append; killed after it, everything
-has, and the same call returns the same arrival.
+the entry. If the process is killed before the transaction, no rows arrived, and the next append removes the files. If
+it is killed after the transaction, the rows arrived, and the same call returns the same arrival again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Arrived(Display):
         rows: Number of sealed rows that arrived.
         training_rows: Number of training rows that arrived.
         total: Number of all sealed rows.
-        tree: Number of the tree that opened at this arrival, from which on earlier surprises cost nothing; None if no
+        tree: Number of the tree that opened at this arrival: earlier surprises do not widen its intervals. None if no
             tree opened.
         within_before: Half-width of the next yes-or-no answer before the arrival.
         within: The same half-width after the arrival.
@@ -88,7 +88,7 @@ def remember_rows(first: QueryExecutor, folder: Path) -> None:
 
 
 def check_grows(executor: QueryExecutor) -> None:
-    """Raise QueryRejected if appended rows would leave a holdout like this without any guarantee.
+    """Raise QueryRejected if this holdout would have no guarantee after rows were appended.
 
     Raises:
         QueryRejected: If rows cannot be appended. Nothing was changed.
@@ -137,7 +137,7 @@ def append(
     """Append rows, and return the arrival and the trees and rows after it. See `everhold.holdout.Holdout.append`.
 
     Args:
-        first: The executor of the holdout as it was created.
+        first: The executor of the rows with which the holdout was created.
         folder: Private folder of its rows.
         rows: Rows to seal, or None.
         training: Training rows to add, or None.
@@ -145,7 +145,7 @@ def append(
         known: Rows and trees up to the latest arrival that this process has read.
 
     Raises:
-        HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
+        HoldoutRejected: If the rows do not fit the sealed rows, or are in the holdout already. Nothing was changed.
         QueryRejected: If the holdout cannot grow. Nothing was changed.
     """
     check_grows(first)
@@ -276,7 +276,7 @@ def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
     """Return the rules for missing values of columns that have missing values for the first time in these rows.
 
     Raises:
-        HoldoutRejected: If declared queries would mean something else. Nothing was appended.
+        HoldoutRejected: If a new rule would change the meaning of declared queries. Nothing was appended.
 
     Warns:
         ColumnWarning: If queries that read such a column will be refused.
@@ -299,7 +299,7 @@ def _new_rules(growth: Growth, files: ArrivedFiles) -> dict[str, MissingRule]:
 
 
 def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFiles) -> None:
-    """Check that the rows, sealed or open, are not sealed in another holdout of the storage."""
+    """Check that the arriving rows, sealed or training rows, are not sealed in another holdout of the storage."""
     first, store = growth.first, growth.first.store
     others = [each for each in store.records() if each.name != first.record.name]
     path, columns = rows_file(folder, number), first.schema.columns
@@ -318,9 +318,9 @@ def _check_elsewhere(growth: Growth, folder: Path, number: int, files: ArrivedFi
 
 
 def _tree(growth: Growth, head: Head, arriving_rows: int) -> Suffix | None:
-    """Return the tree that opens with an arrival, decided by public facts, or None if no tree opens.
+    """Return the tree that opens with an arrival, or None if no tree opens. Only public facts decide.
 
-    After a recovery none opens: answers that the ledger lost may have been about the very rows that arrive again.
+    After a recovery no tree opens, because lost answers may have been about the same rows that now arrive again.
     """
     if not growth.first.record.configuration.get(GROWS) or head.accounts.lost.recoveries:
         return None
@@ -333,9 +333,9 @@ def _tree(growth: Growth, head: Head, arriving_rows: int) -> Suffix | None:
 def _recorded(
     growth: Growth, head: Head, number: int, files: ArrivedFiles, *, until: str | None
 ) -> Suffix | None:  # fmt: skip
-    """Record the arrival in the ledger, and try again if a query is recorded at the same moment.
+    """Record the arrival in the ledger, and return the tree that opened, or None.
 
-    Returns the tree that opened, if any.
+    If another process records a query at the same moment, this is tried again.
     """
     for _ in range(_TRIES):
         tree = _tree(growth, head, files.rows)
@@ -372,7 +372,7 @@ def _record(
 
 
 def _next(growth: Growth, head: Head) -> float:
-    """Return the half-width of the next yes-or-no answer."""
+    """Return the half-width of the next yes-or-no answer at a head of the ledger."""
     executor = growth.best(head=head)
     mechanism = executor.mechanism
     return radius_of(mechanism, executor.state_from(head)) if has_public_levels(mechanism) else math.inf
@@ -381,7 +381,7 @@ def _next(growth: Growth, head: Head) -> float:
 def retire(first: QueryExecutor, folder: Path, *, before: int) -> Any:
     """End the trees about rows before an arrival, and return those rows. See `everhold.holdout.Holdout.retire`.
 
-    Rows that are retired already are returned again, so an interrupted call is repeated.
+    Rows that are retired already are returned again, so an interrupted call can be repeated.
 
     Returns:
         The rows, as an Arrow table.

@@ -1,6 +1,6 @@
 """Query executors of a holdout to which rows were appended: one for each tree, the rows since one arrival (S13).
 
-The choice of the tree follows from public facts alone. All executors share the files of the rows and the ledger.
+Only public facts decide which tree answers a query. All executors share the files of the rows and the ledger.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RowsByArrival:
     Attributes:
         schema: The public facts about the rows of the creation.
         parts: Rows by arrival, those of the creation first.
-        retired: Number of first parts that are training rows now.
+        retired: Number of the oldest parts that were retired, and are training rows now.
     """
 
     schema: Schema
@@ -122,7 +122,7 @@ class Growth:
     """The trees of a holdout to which rows are appended, with one executor for each, at one moment.
 
     Attributes:
-        first: The executor of the holdout as it was created.
+        first: The executor of the rows with which the holdout was created.
         folder: Private folder of the rows.
         account: The arrivals and trees that the ledger has recorded.
         rows: Rows by arrival.
@@ -198,8 +198,8 @@ class Growth:
     def as_of(self, arrival: int, analyst: str | None = None) -> list[QueryExecutor]:
         """Return executors that find stored answers about the rows up to an arrival. They answer no new query.
 
-        Models are recognised by training rows, and retired rows are training rows. So there is one executor for each
-        number of arrivals that may have been retired when the query was asked, beginning with none.
+        A model is recognised by its predictions for training rows, which include retired rows. So there is one executor
+        for each number of retired parts that is possible at the time of the query, beginning with 0.
 
         Raises:
             QueryRejected: If there was no such arrival.
@@ -210,7 +210,9 @@ class Growth:
         return [_for(each._executor(Suffix(1), 0, arrival), analyst) for each in then]
 
     def window(self, first: int, last: int, analyst: str | None = None) -> QueryExecutor:
-        """Return an executor for the rows of some arrivals, at the best level among the trees that contain them.
+        """Return an executor for the rows of some arrivals.
+
+        Of the trees that contain these rows, it uses the one with the narrowest intervals.
 
         Raises:
             QueryRejected: If they are retired, or there are no such rows.
@@ -328,7 +330,8 @@ def _part(
 def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     """Prepare a mechanism for a holdout that may grow. Rows that arrive get half of the probability of failure.
 
-    With declared families all rows have one tree: the families have their part, and the tree has the rest (S14).
+    With declared families all rows have one tree. The families and the tree then share the probability of failure
+    (S14).
 
     Args:
         mechanism: Mechanism planned for rows that stay as they are.
@@ -336,7 +339,7 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
         declared: Whether families are declared at creation.
 
     Raises:
-        HoldoutRejected: If it cannot grow. Nothing was created.
+        HoldoutRejected: If rows cannot arrive with this mechanism. Nothing was created.
     """
     dependence = mechanism.dependence
     if planning.largest_group is not None and not (planning.grows and declared and dependence.in_groups):
@@ -372,7 +375,7 @@ def _check_largest(groups: DependenceModel, largest: int | None) -> None:
     """Check the declared maximum size of a group against the sealed groups.
 
     Raises:
-        HoldoutRejected: If it is missing, or groups are larger. Nothing was created.
+        HoldoutRejected: If no largest size is declared, or a sealed group is larger. Nothing was created.
     """
     sealed = groups.largest_unit
     if groups.group_column is None:
@@ -396,7 +399,7 @@ def _check_largest(groups: DependenceModel, largest: int | None) -> None:
 def record_growth(configuration: dict[str, Any], planning: Planning, *, declared: bool) -> None:
     """Write into the settings of a new holdout that rows may be appended, and the numbers that families need.
 
-    `declared` says whether families are declared at creation.
+    `declared` is true if families are declared at creation.
     """
     if not planning.grows:
         return

@@ -1,4 +1,4 @@
-"""One query about the rows of each window of arrivals, and whether one population is credible."""
+"""One query about the rows of each window of arrivals, with a check whether all windows can have one population."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ class OverTime(Listing):
     """A query over windows of arrivals.
 
     Attributes:
-        asked: The query, as people read it.
-        rows: One for each window: window, rows, value, low, high, source, charged, and unsealed numbers if there are
-            any; under one law also joint_low and joint_high, what all windows so far leave possible. Both are None from
-            the first window whose interval contradicts an earlier one.
+        asked: The query as a text for people.
+        rows: One dict for each window: window, rows, value, low, high, source, charged, and unsealed numbers if there
+            are any. If one law (population) is supposed for all windows, also joint_low and joint_high, the ends of the
+            intersection of all intervals so far. Both are None from the first window whose interval does not meet an
+            earlier one.
         changed: Pairs of windows whose intervals do not meet. The population changed between them, with the confidence
             of the holdout.
-        contradiction: In words, that the windows contradict one law. Empty if they do not, or if one law was not
+        contradiction: Sentence that the windows contradict one law. Empty if they do not, or if one law was not
             supposed.
     """
 
@@ -109,7 +110,7 @@ def ask_over_time(
     """Ask one query in each window of arrivals, for `everhold.holdout.Holdout.over_time`.
 
     Raises:
-        QueryRejected: If it cannot be asked. Nothing was charged.
+        QueryRejected: If the query cannot be asked. Nothing was charged.
     """
     if law not in _LAWS:
         raise QueryRejected(f"law is {brief(law)}. Pass 'windows' or 'one'.")
@@ -190,8 +191,8 @@ class Drift(Listing):
 
     Attributes:
         arrival: Number of the arrival.
-        rows: One for each query: asked, before_low, before_high, since_low, since_high, changed. An interval is None if
-            the query was refused.
+        rows: One dict for each query: asked, before_low, before_high, since_low, since_high, changed. The ends of an
+            interval are None if the query was refused.
     """
 
     arrival: int
@@ -254,7 +255,7 @@ def _arrival(growth: Growth, arrival: int | None) -> int:
 
 
 def _of_columns(executor: QueryExecutor, columns: Sequence[str] | None) -> list[str]:
-    """Return one yes-or-no query for each column. Training rows decide the value at which a column is divided."""
+    """Return one yes-or-no query for each column: whether its value is below a cut that training rows decide."""
     schema, training = executor.schema, executor.training
     if training is None:
         return []

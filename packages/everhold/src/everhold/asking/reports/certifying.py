@@ -45,7 +45,7 @@ def certificate_of(
 ) -> Certificate:  # fmt: skip
     """Return the certificate of a holdout, for `everhold.Holdout.certificate`.
 
-    `queries` says whether the certificate lists all queries.
+    If `queries` is true, the certificate lists all queries.
     """
     stamper = TimestampAuthority(timestamp) if isinstance(timestamp, str) else timestamp
     executor, head = session.executor, session.executor.ledger.head()
@@ -105,14 +105,14 @@ def chosen_answers(
 
     Args:
         executor: Executor of the open holdout.
-        answers: By the name that each one gets on the certificate; or without names, to be called by their queries;
-            None for the last ones that were told.
+        answers: Answers by the name that each gets on the certificate, or a list of answers that are named by their
+            queries. None for the latest answers.
         last: Number of the last entry that may be shown.
         told: Unsealed numbers, by the number of the entry.
 
     Raises:
-        QueryRejected: If one of them is not in the ledger, or has no numeric answer.
-        ValueError: If a name cannot be used, or the same answer or name is there twice.
+        QueryRejected: If an answer is not in the ledger, or is not a number.
+        ValueError: If a name cannot be used, or an answer or a name occurs twice.
     """
     stored = _StoredAnswers(executor, last, told)
     if answers is None:
@@ -224,12 +224,12 @@ class _StoredAnswers:
         return found[0]
 
     def _asked(self, query: str) -> Entry | None:
-        """Return the entry with this whole fingerprint of a query, or None."""
+        """Return the entry of a query by its complete fingerprint, or None."""
         entry = self.executor.ledger.find(query)
         return entry if entry is not None and entry.sequence <= self.last else None
 
     def _of_answer(self, answer: Answer | BestOf) -> dict[str, Any]:
-        """Return the ledger's facts about an answer object, in its units: of accuracies or of error rates."""
+        """Return the ledger's facts about an answer object, in the units of that object: accuracies or error rates."""
         entry = self._asked(answer.query)
         if entry is None:
             raise QueryRejected(
@@ -305,7 +305,10 @@ def _measure(ready: OneMean | Derived) -> str:
 
 
 def _same(kept: float | None, given: float | None, width: float) -> bool:
-    """Return whether two numbers are equal up to rounding. Two missing numbers, of silent answers, are equal."""
+    """Return whether two numbers of an answer are equal up to rounding.
+
+    Numbers of silent answers are None, and equal.
+    """
     if kept is None or given is None:
         return kept is given
     return isclose(kept, given, rel_tol=1e-9, abs_tol=1e-6 * width)
@@ -316,7 +319,7 @@ Told3 = tuple[float | None, float | None, float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """One answer on a certificate: its numbers as told, and as unsealed if it was unsealed."""
+    """One answer on a certificate: the numbers that the analyst got, and the unsealed numbers if there are any."""
 
     entries: Sequence[Entry]
     measure: str
@@ -396,7 +399,7 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
 
 
 def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
-    """Describe a query in words, with its models and clips and, if told, the share of failing rows.
+    """Describe a query in words, with its models and clips and, if the answer has it, the share of failing rows.
 
     Args:
         entry: The query's entry of the ledger.

@@ -1,4 +1,4 @@
-"""`holdout.ledger`: facts of a holdout's ledger besides answers. All are free."""
+"""`holdout.ledger`: facts of a holdout's ledger besides answers. Reading them costs no budget."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class HoldoutLedger:
         return list(map(MeanUnits.kept, self._descriptions(rows)))
 
     def models(self, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-        """Return for each row of the transcript its models in words, as a tracker names them: name, version, run."""
+        """Return for each row of the transcript texts with name, version and run of its models in a tracking tool."""
         return [list(map(model_in_words, each.get(MODELS, ()))) for each in self._descriptions(rows)]
 
     def _descriptions(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return for each row of the transcript the ledger's description of its query, or an empty one."""
+        """Return for each row of the transcript the description of its query in the ledger, or an empty one."""
         numbers = [row["sequence"] for row in rows] or [1]
         found = self._executor.ledger.entries(min(numbers) - 1, max(numbers) - min(numbers) + 1)
         kept = {each.sequence: each.description for each in found}
@@ -63,7 +63,7 @@ class HoldoutLedger:
         """Return the names of the models of gates and extensions, by their SHA-256.
 
         Args:
-            asked_by: Only of what this analyst proposed; by default of all.
+            asked_by: Name of an analyst, for the models that this analyst proposed. By default for all models.
         """
         entries = all_entries(self._executor.ledger)
         own = [entry for entry in entries if asked_by is None or entry.description.get(ANALYST) == asked_by]
@@ -85,7 +85,7 @@ class LedgerEvent:
         at: Time at which the entry was written; UTC, ISO 8601.
         source: Source of the answer, or name of the act.
         analyst: Name of the analyst who asked; None for the steward.
-        gate: The gate that it is about, if it is about one.
+        gate: Name of the gate that the entry is about, or None.
     """
 
     sequence: int
@@ -134,7 +134,7 @@ def event_feed(executor: QueryExecutor, after: int, *, limit: int) -> EventFeed:
     """Return the events after an entry, up to a number of entries.
 
     Raises:
-        IntegrityError: If the ledger is not what was written.
+        IntegrityError: If the ledger was altered.
     """
     head = executor.ledger.head()
     read = [
@@ -165,7 +165,7 @@ def model_names(entries: Iterable[Entry], known: Mapping[str, str]) -> dict[str,
     """Return names of models, by the SHA-256 of the query about each: those of gates, added to known names.
 
     Args:
-        entries: Entries of the ledger, in order; names come only from these.
+        entries: Entries of the ledger in order. Models of gates get their names from these.
         known: Names by the SHA-256 of predictions, such as those of submissions.
     """
     models: dict[str, str] = {}

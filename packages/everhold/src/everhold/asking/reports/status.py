@@ -34,7 +34,10 @@ _TOLD = ("value", "low", "high", "source", *_SOME)  # of an entry; a table's rou
 
 
 def transcript_of(session: HoldoutSession, every: Sequence[Entry]) -> Transcript:
-    """Return the ledger's entries as rows for people. An analyst gets only the own new entries."""
+    """Return the ledger's entries as rows for people.
+
+    An analyst gets only the entries of the analyst's own new queries.
+    """
     executor = session.executor
     told, step = disclosed(every), executor.mechanism.row_step
 
@@ -177,8 +180,8 @@ class Worth(Listing):
     """Half-widths of the next answers about shares near one half, where intervals are the widest.
 
     Attributes:
-        rows: One for each kind of query: ``query``, ``now`` and ``later``, after `AHEAD` more surprises. None stands
-            for an answer that is refused.
+        rows: One dict for each kind of query: ``query``, the half-width ``now``, and ``later``, after `AHEAD` more
+            surprises. A half-width is None if such an answer would be refused.
     """
 
     rows_called: ClassVar[str] = "worth"
@@ -228,7 +231,7 @@ def _meter(half: float | None) -> str:
 
 
 def worth_now(executor: QueryExecutor, head: Head) -> Worth:
-    """Return the half-widths of the next answers, or none if the mechanism checks no guesses or the study is closed.
+    """Return the half-widths of the next answers. There are none if no guesses are checked or the study is closed.
 
     Args:
         executor: The executor of the holdout.
@@ -249,7 +252,7 @@ def worth_now(executor: QueryExecutor, head: Head) -> Worth:
 def _declared(
     executor: QueryExecutor, mechanism: PublicLevels, head: Head, now: State, later: State
 ) -> list[dict[str, Any]]:
-    """Return the widths of members of declared families, which never change, and of a declared text."""
+    """Return the widths of queries of declared families, which never change, and of a text by its description."""
     from everhold.families.texts import BoundTexts
     from everhold.mechanisms.releases import widest_declared
 

@@ -71,9 +71,9 @@ class SeriesModel(DependenceModel):
         order_by: Name of the column that puts the rows of a series in order.
         state: Name of the column of the state; None if the state is not observed.
         groups: Name of the column whose equal values make a series; None for one series.
-        gap: Number of rows left out between the training rows and the sealed rows of a series, none of which anybody
-            who asks has seen: whoever has seen some declares only those nearer to the sealed rows. Infinite if training
-            and sealed rows are independent of each other, None if that is not known.
+        gap: Number of rows left out between the training rows and the sealed rows of a series, which no analyst has
+            seen. If an analyst has seen some of them, only the rows nearer to the sealed rows count. Infinite if
+            training and sealed rows are independent of each other, None if that is not known.
         fit_miss: Probability that the model's parameters are wrong, because they were learned from training rows.
         step: Usual distance of neighbouring rows among those that the model was fitted to: the mean of the steps that
             were counted. It is in units of the order column, in seconds for times. None if it is not known.
@@ -113,7 +113,7 @@ class SeriesModel(DependenceModel):
 
     @property
     def miss(self) -> float:
-        """The probability given up by every promise: of a wrong fit, and of a link to the training rows of a fit.
+        """The probability that every promise gives up: for a wrong fit, and for dependence on training rows of the fit.
 
         Raises:
             DependenceError: If the gap or the number of series is not known, and the probability depends on it.
@@ -133,8 +133,9 @@ class SeriesModel(DependenceModel):
     def concentration(self, rows: int) -> float:
         """Return the best proven effective number of rows (S5), rounded down and computed once.
 
-        Any: ``n^2 / sum D_i^2`` (Kontorovich, Ramanan 2008), or one row for each series. Stationary, with a known norm
-        l of the kernel on mean-zero functions: ``n (1 - l)/(1 + l)`` (Fan, Jiang, Sun 2021).
+        For any series it is ``n^2 / sum D_i^2`` (Kontorovich, Ramanan 2008), or one row for each series. For a
+        stationary series with a known norm l of the kernel on mean-zero functions: ``n (1 - l)/(1 + l)`` (Fan, Jiang,
+        Sun 2021).
 
         Raises:
             DependenceError: If the model allows series that never forget their first state.
@@ -180,10 +181,10 @@ class SeriesModel(DependenceModel):
     def bind(self, structure: RowStructure) -> Self:
         """Look up the lengths of the series, and check the order, the gap to training rows and the steps.
 
-        The order column shows how many rows are left out between both, not who has seen them.
+        The order column shows how many rows are left out between training and sealed rows, but not who has seen them.
 
-        Warns:
-            DependenceWarning: If both may be of one series and are declared independent with an infinite gap.
+        Warns: DependenceWarning: If training and sealed rows may be of one series, and are declared independent by an
+            infinite gap.
         """
         if self.order_by is None:
             raise DependenceError(

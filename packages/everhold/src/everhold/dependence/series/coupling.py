@@ -1,4 +1,4 @@
-"""Couplings of series: how many rows change when one row does, and how many independent rows they are worth (S5).
+"""Couplings of series: how many rows change if one row does, and how many independent rows a series is worth (S5).
 
 Time is divided on two scales. Up to a few thousand steps every step counts; beyond, meeting times are rounded up to a
 multiple of a coarser step. Rounding up can only raise a bound.
@@ -31,11 +31,11 @@ class Coupling(ABC):
     """The couplings forwards and backwards in time from a row whose state is replaced.
 
     Pairs of states come in kinds. Given the kind, the two meeting times are independent. ``P[T > 0] = 1`` for every
-    kind; pairs of equal states belong to no kind, for nothing but the row itself changes.
+    kind. Pairs of equal states belong to no kind, because only the row itself changes.
 
     Attributes:
         weights: Probability of each kind, shape (kinds,); their sum is at most 1.
-        stuck: Probability of further pairs, about which nothing is known.
+        stuck: Probability of all other pairs, whose meeting times are unknown.
     """
 
     weights: NDArray[np.float64]
@@ -43,7 +43,7 @@ class Coupling(ABC):
 
     @abstractmethod
     def forward(self, step: int, count: int) -> NDArray[np.float64]:
-        """Return ``P[T_forward > h]``, or more, for h = 0, step, ..., (count - 1) step, shape (kinds, count)."""
+        """Return upper bounds of ``P[T_forward > h]`` for h = 0, step, ..., (count - 1) step, shape (kinds, count)."""
 
     def backward(self, step: int, count: int) -> NDArray[np.float64]:
         """Return the same probabilities backwards in time, by default equal to those forwards."""
@@ -202,7 +202,7 @@ def power_of_two(number: int) -> int:
 
 
 def says_nothing(coupling: Coupling) -> bool:
-    """Return whether a row is independent of the next row."""
+    """Return whether a row is independent of the next row, so that it says nothing about it."""
     return not coupling.forward(1, 2)[:, 1:].any()
 
 

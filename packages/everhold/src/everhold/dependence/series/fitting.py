@@ -1,7 +1,7 @@
 """Fits of time-series models to training rows, with sets of parameters that hold with a stated probability.
 
-Columns of any table are put in order and cut where rows are missing. The radii hold however often the series visited
-each state; docs/theory/series.md has the proofs.
+Columns of any table are put in order and cut where rows are missing. The sets are valid however often the series
+visited each state. Proofs are in docs/theory/series.md.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def ordered_runs(
 ) -> tuple[list[NDArray[Any]], float | None]:
     """Return the values of a column in runs of rows at regular steps, and the length of a step.
 
-    A step is the median distance of neighbours in the order, up to a tenth. Series are cut where rows are missing, for
-    a longer step tells of less dependence. Where they are cut depends on the order column only. The usual step that is
-    returned is the mean of those that count, which for months is 30.4 days, whatever the months.
+    Two neighbours are one step apart if their distance is within a tenth of the median distance. A series is cut where
+    rows are missing, because a longer step shows less dependence. The order column alone decides the cuts. The returned
+    step is the mean of the distances that count: for months it is 30.4 days.
 
     Args:
         table: Data frame that narwhals understands (pandas, Polars, Arrow, ...), or mapping of names to arrays.
@@ -44,8 +44,8 @@ def ordered_runs(
         groups: Column whose equal values make a series; None for one series.
 
     Returns:
-        One array per run, in the order of the groups' values and then of the rows; and the usual step in units of the
-        order column, seconds for times, None without any.
+        One array for each run, in the order of the groups' values and then of the rows; and the usual step in units of
+            the order column (seconds for times), or None if no two rows are one step apart.
 
     Raises:
         DependenceError: If a column does not exist, values are missing, two rows of a series share a place, or most
@@ -80,7 +80,7 @@ def ordered_runs(
 
 
 def as_text(values: NDArray[Any]) -> NDArray[Any]:
-    """Return states as text, with whole numbers without a point and truth values in lower case."""
+    """Return states as texts: whole numbers without a decimal point, and truth values in lower case."""
     return np.array([_text(value) for value in values.tolist()], dtype=object)
 
 
@@ -135,7 +135,7 @@ def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
 
 
 def _array(name: str, column: Any) -> NDArray[Any]:
-    """Return a column as an array in which numbers among texts stay numbers."""
+    """Return a column as an array. Numbers in a column that also has texts stay numbers."""
     try:
         made = np.asarray(column)
     except ValueError:
@@ -164,7 +164,7 @@ def _missing(column: NDArray[Any]) -> int:
 def _comparable(order: NDArray[Any], name: str) -> tuple[NDArray[Any], float]:
     """Return an order column as numbers or times, and its unit: 1 for numbers, seconds for times.
 
-    Text is refused, for '10' comes before '9', unless it is an ISO time.
+    Texts are refused unless they are ISO times, because the text '10' comes before '9'.
     """
     if order.dtype.kind == "f" and np.isinf(order).any():
         raise DependenceError(
@@ -250,7 +250,8 @@ def count_transitions(series: Sequence[NDArray[Any]], states: Sequence[str]) -> 
 def bound_transitions(counts: ArrayLike, *, miss: float) -> TransitionSet:
     """Return a set that holds the true matrix with probability at least ``1 - miss`` (docs/theory/series).
 
-    For two states the inequality is solved as it stands and gives an interval; its centre and width are returned.
+    For two states the inequality is solved exactly. The solution for each row is an interval: its centre is the centre
+    of the set, and its length is the L1 radius.
 
     Args:
         counts: Number of transitions, shape (states, states).
@@ -303,10 +304,10 @@ def _mixture_low(hits: int, trials: int, level: float) -> float:
 def bound_correlation(series: Sequence[NDArray[Any]], *, miss: float) -> CorrelationSet:
     """Return an interval that holds neighbours' correlation with probability at least ``1 - miss``.
 
-    For ``x_t = c + r x_(t-1) + e_t`` with independent normal ``e_t`` of unknown variance. The first tenth of the steps
-    only sets the scale V_0 of a self-normalised martingale bound ``S' (V_0 + G)^-1 S <= 2 v L``,
-    ``L = ln(sqrt(det(V_0 + G)/det V_0) / level)``, and ``v <= sum e_t^2 / q`` for a low quantile q of chi-square. Both
-    sides are quadratic in (c, r): the set is an ellipse.
+    It supposes ``x_t = c + r x_(t-1) + e_t`` with independent normal ``e_t`` of unknown variance. The first tenth of
+    the steps is used only for the scale V_0 of a self-normalised martingale bound ``S' (V_0 + G)^-1 S <= 2 v L``, ``L =
+    ln(sqrt(det(V_0 + G)/det V_0) / level)``, and ``v <= sum e_t^2 / q`` for a low quantile q of chi-square. Both sides
+    are quadratic in (c, r): the set is an ellipse.
 
     Raises:
         DependenceError: If the rows are too few to bound the correlation at all.

@@ -37,7 +37,8 @@ class GaussianLaw(base.SeriesLaw):
     def distance(self, steps: int) -> float:
         """Return a bound on the total variation of a normal pair with ``q = |r|^steps`` from independence.
 
-        The divergence is ``-ln(1 - q^2)/2``; Pinsker and Bretagnolle and Huber.
+        The Kullback-Leibler divergence is ``-ln(1 - q^2)/2``. The bound is the better one of Pinsker's and that of
+        Bretagnolle and Huber.
         """
         square = self.correlation ** (2 * steps)
         divergence = -math.log1p(-square) / 2.0
@@ -57,7 +58,7 @@ class GaussianAR1(base.SeriesModel):
     of the state do not matter.
 
     Args:
-        correlation: r, strictly between -1 and 1, or an upper bound on ``|r|``; promises only weaken with ``|r|``.
+        correlation: r, strictly between -1 and 1, or an upper bound on ``|r|``. Promises are weaker for larger ``|r|``.
         order_by: Column that puts the rows of a series in order.
         state: Column of the state; None if it is not observed.
         groups: Column whose equal values make a series; series are independent of each other.
@@ -203,5 +204,4 @@ class GaussianAR1(base.SeriesModel):
 
 @lru_cache(maxsize=16)
 def _shared_coupling(correlation: float) -> Coupling:
-    """Return the coupling for a correlation, the same object each time."""
     return GaussianCoupling(correlation)

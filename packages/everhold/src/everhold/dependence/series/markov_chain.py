@@ -345,7 +345,7 @@ class ChainLaw(base.SeriesLaw):
 
         Returns:
             Two arrays of shape (reach, states, states), for the distances 1, 2, ... and the pairs of states of the row;
-            of shape (reach, 1, 1) for a set, where pairs of states are not told apart.
+            of shape (reach, 1, 1) for a set of chains, for which the bound is the same for all pairs of states.
 
         Raises:
             DependenceError: If the chain is not stationary, so that influence depends on the place in the series.
@@ -393,8 +393,9 @@ class ChainLaw(base.SeriesLaw):
 
         The price is ``min (a+b-1)/(epsilon - 4 (ln-ratio of P^b + ln-ratio of P*^a))``.
 
-        Rows are their states here, as in the paper. Near an end a side without quilt is cheaper, so rows far from both
-        ends decide; the search is over all a and b up to 64 and coarser beyond, which can only raise the price.
+        A row is identified with its state, as in the paper. Near an end of the series, a quilt on one side is cheaper,
+        so rows far from both ends decide the price. The search tries all a and b up to 64 and fewer beyond, which can
+        only raise the price.
         """
         worst = longest / epsilon
         if not self.known or self.chain.fault is not None:

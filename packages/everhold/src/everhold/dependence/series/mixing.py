@@ -1,7 +1,7 @@
 """Mixing of finite Markov chains, and how much a row tells about rows at a distance.
 
-Given row i, past and future are independent, so that for two states x, x' of row i the influence on a row before and a
-row after it is a sum of two parts; their largest sum over x, x' counts.
+Given row i, past and future are independent. So for two states x, x' of row i, its influence on an earlier and a later
+row together is a sum of two parts. The bound is the largest sum over x, x'.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class Chain:
 class Contraction:
     """A bound ``d(h)`` on ``max TV(P^h(x, .), P^h(x', .))`` over x, x' and all chains P of a set.
 
-    The set holds the chains whose row s is within ``radii[s]`` of the estimate's in L1, all 0 for a known chain;
-    docs/theory/series has the bound and its proof.
+    The set contains the chains whose row s is within ``radii[s]`` of the estimate's row in L1. All radii are 0 for a
+    known chain. Bound and proof are in docs/theory/series.
     """
 
     def __init__(self, chain: Chain, radii: NDArray[np.float64]) -> None:
@@ -223,7 +223,7 @@ def set_growth(
 
 
 def mixing_of(chain: Chain) -> tuple[float, float]:
-    """Return the kernel's norm on mean-zero functions, rounded up, and the least stationary probability, down."""
+    """Return the kernel's norm on mean-zero functions, and the least stationary probability, each as a safe bound."""
     return chain.norm, float(chain.stationary.min()) * (1.0 - 1e-12)
 
 
@@ -254,7 +254,7 @@ def powers_of(transition: NDArray[np.float64], most: int) -> tuple[NDArray[np.fl
 def log_ratios(kernels: NDArray[np.float64], possible: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return ``max_y ln K(x,y)/K(x',y)`` by distance and pair x, x', rounded up, (distances, states, states).
 
-    A probability so small that it lost its digits counts as 0 below the line and as itself above it.
+    A probability too small to be computed accurately counts as 0 in a denominator, and as computed in a numerator.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.log(np.maximum(kernels, TINY))

@@ -5,10 +5,10 @@ control. ``b`` and ``a`` are the claimed means of the arms. With public weights 
 
     x_i(a, b) = (u_T - b v_T) / V_T + (a v_C - u_C) / V_C
 
-is fair at the true pair. Its capital falls in b and grows with a. So a difference is excluded, and all smaller ones
-are, if the pairs ``(a, a + difference)`` of a box are: one cell of `JointBets`.
+is fair at the true pair. Its capital falls in b and grows with a. So a difference and all smaller ones are excluded if
+all pairs ``(a, a + difference)`` in a box are excluded. They form one cell of `JointBets`.
 
-The arms may also be two models, whose precision or F1 are ratios on the same rows: then a row counts in both.
+The arms may also be two models, whose precision or F1 are ratios on the same rows: then a row counts in both arms.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SeenArms:
             (units,) each.
         control: Rows of each unit in the other arm and sums of their values, for the same units.
         rounded: Largest amount by which the value of one row was rounded down.
-        losses: What one row can take from a bet, whatever it is: at most the largest of ``f b / V_T + g (1 - a) / V_C``
+        losses: The most that one row of any kind can take from a bet is the largest of ``f b / V_T + g (1 - a) / V_C``
             over these pairs (f, g).
     """
 
@@ -236,7 +236,10 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
     bets = JointBets(np.stack(moves, axis=-1)[None], largest_loss, up.counts, stakes, _WEIGHTS)
 
     def capital(difference: float) -> float:
-        """Return the log capital against all means in both intervals with this difference, or -inf outside the plan."""
+        """Return the log capital against all means in both intervals with this difference.
+
+        It is -inf for means outside the plan.
+        """
         ends = max(control[0], treated[0] - difference), min(control[1], treated[1] - difference)
         if ends[0] < plan.least or ends[1] + difference > plan.most:
             return -math.inf
@@ -248,7 +251,7 @@ def _least_difference(seen: SeenArms, plan: _BettingPlan, nats: float, treated: 
 
 
 def _counting(units: Units) -> Units:
-    """Return the units that have at least one row in the arm."""
+    """Return the units that have at least one row in an arm."""
     some = units.sizes > 0.0
     return Units(units.sizes[some], units.values[some], units.counts[some], units.largest)
 

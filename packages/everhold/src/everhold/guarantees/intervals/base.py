@@ -46,8 +46,8 @@ class GroupSums:
     Attributes:
         sizes: Number of rows of a group of each kind, shape (kinds,).
         sums: Sum of row values of a group of each kind in grid units, shape (kinds,).
-        counts: Number of groups of each kind, shape (kinds,). It has fractions where there were too many kinds, so
-            that groups were split between two grid points.
+        counts: Number of groups of each kind, shape (kinds,). It can have fractions: if there are too many kinds,
+            groups are split between two grid points.
         unit: Grid steps between 0 and 1.
     """
 
@@ -65,7 +65,7 @@ class Pairs:
         sizes: Number of rows of a unit of each kind, shape (kinds,).
         numerators: Sum of u over a unit of each kind in grid units, shape (kinds,).
         denominators: Sum of v over a unit of each kind in grid units, shape (kinds,).
-        counts: Number of units of each kind, shape (kinds,); parts of units as for `GroupSums`.
+        counts: Number of units of each kind, shape (kinds,), perhaps with fractions as for `GroupSums`.
         unit: Grid steps between 0 and 1.
     """
 
@@ -87,9 +87,9 @@ class Procedure(ABC):
         name: Name of the procedure in the ledger and in certificates, such as ``"clopper_pearson"``.
         title: Name of the procedure in words, such as "Clopper-Pearson".
         needs: What the interval is computed from: the exact ``"total"`` of the row values, their histogram in
-            ``"cells"`` (`Cells`), that of the rows that stand ``"apart"``, sums of ``"groups"`` (`GroupSums`),
-            ``"pairs"`` of numerator and denominator by row or ``"group_pairs"`` by group (`Pairs`), or a
-            ``"statistic"`` of all rows, a number in [0, 1].
+            ``"cells"`` (`Cells`), the histogram of the rows ``"apart"``, on which two public arrays differ, sums of
+            ``"groups"`` (`GroupSums`), ``"pairs"`` of numerator and denominator by row or ``"group_pairs"`` by group
+            (`Pairs`), or a ``"statistic"`` of all rows, a number in [0, 1].
         why: One sentence for `explain` that says why the interval holds.
         width_is_known: True if level and guess determine the width of an interval, before the rows are evaluated.
         of_all_rows: True if the query is a mean over all rows, which a promised tolerance binds.

@@ -2,13 +2,13 @@
 
 How far the values spread is predicted from training units or from the analyst's own guess. Half of the capital is
 staked for that prediction, the other half is spread over fixed stakes (`joint`). If the sealed units are as predicted,
-the interval is about as narrow as a normal approximation. If not, it is still as narrow as the sealed spread allows,
-but for a few nats.
+the interval is about as narrow as a normal approximation. If not, it is only a little wider than the sealed spread
+allows, which costs a few nats.
 
-A ratio of two sums, such as a conditional mean, precision or a rate by arm, is ``theta = sum E u / sum E v`` with
-``0 <= u <= v <= 1`` in every row. At the true theta the sum of ``u - theta v`` has mean 0, so the bets work as they
-stand, with the random denominators as sizes: no unit's denominator is larger than its number of rows. Where no sealed
-row is in the denominator, nothing is excluded.
+A ratio of two sums, such as a conditional mean, precision or a rate by arm, is ``theta = sum E u / sum E v`` with ``0
+<= u <= v <= 1`` in every row. At the true theta the sum of ``u - theta v`` has mean 0. So the same bets can be used,
+with the random denominators as sizes, because no unit's denominator is larger than its number of rows. If no sealed row
+is in the denominator, no value is excluded.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Bets(Procedure):
     """Base of hedged bets, one against too large and one against too small values, each at half the level (`joint`).
 
     Attributes:
-        guess: The analyst's own guess in [0, 1], which says what to expect in place of the training mean; else None.
-        fixed_stakes: True if no stake follows from training rows or from numbers of rows, so that the bet stays the
-            same when rows arrive (`everhold.guarantees.intervals.in_order`).
+        guess: The analyst's own guess in [0, 1], which is used in place of the training mean. None if there is no own
+            guess.
+        fixed_stakes: True if no stake depends on training rows or on numbers of rows, so that the bet stays the same
+            when rows arrive (`everhold.guarantees.intervals.in_order`).
     """
 
     guess: float | None = field(default=None, kw_only=True)
@@ -58,7 +59,10 @@ class Bets(Procedure):
 
     @abstractmethod
     def _units(self, seen: Any) -> Units:
-        """Return the evaluated rows or groups as units; a value may be split between two points with the same mean."""
+        """Return the evaluated rows or groups as units.
+
+        A value may be split between two grid points with the same mean.
+        """
 
     @cached_property
     def _chosen(self) -> dict[tuple[float, bool], float]:
@@ -83,7 +87,7 @@ class Bets(Procedure):
     def _stake(self, nats: float, *, upper: bool) -> float:
         """Return the stake of the bet that makes one end, computed from public facts.
 
-        `upper` says whether it is the upper end.
+        `upper` is true for the upper end.
         """
         if self.fixed_stakes:
             return NO_STAKE
@@ -151,8 +155,8 @@ class Bets(Procedure):
 class Betting(Bets):
     """Bets on independent rows with values in [0, 1], whose laws may differ.
 
-    Rows are read from a histogram. In each cell the chord of the logarithm at the rows' mean lies below the mean of the
-    logarithms, because the logarithm is concave: each row becomes a lottery over the two edges of its cell.
+    Rows are read from a histogram. Each row is replaced by a mixture of the two edges of its cell with the same mean.
+    This can only lower the capital, because the logarithm is concave.
 
     Attributes:
         training: Values of the training rows.
@@ -190,8 +194,10 @@ class OfGroups(Bets):
     """Bets on independent groups of rows. Rows of one group may depend on each other in any way.
 
     Attributes:
-        sizes: Pairs of a size and the number of sealed groups of that size; public. In plans parts of groups count.
-        largest_group: Rows that no group exceeds that is sealed now or will ever arrive; None for those of ``sizes``.
+        sizes: Pairs of a size and the number of sealed groups of that size; public. In plans the numbers can have
+            fractions.
+        largest_group: Largest number of rows of any group that is sealed now or will ever arrive. None for the largest
+            of ``sizes``.
     """
 
     sizes: tuple[tuple[int, float], ...]
@@ -280,7 +286,10 @@ class GroupBetting(OfGroups):
 
 @dataclass(frozen=True)
 class _RatioBets(Bets):
-    """Bets on pairs of row values that were rounded down. Either end holds for the true values, whatever they were."""
+    """Bets on pairs of row values that were rounded down.
+
+    Each end of the interval holds for the values before rounding.
+    """
 
     of_all_rows: ClassVar[bool] = False  # of however few are in the denominator
     why: ClassVar[str] = "a fair bet against the true ratio gains that much with this probability at most"
@@ -363,7 +372,7 @@ def side_of(nats: float) -> float:
 
 
 def _edges(cells: Cells) -> Units:
-    """Return a histogram as units: its rows are split between both edges of their cell, with the same mean."""
+    """Return a histogram as units: each row is split between both edges of its cell, with the same mean."""
     up = _upwards(cells)
     mass = np.append(cells.counts - up, 0.0)
     mass[1:] += up
@@ -439,7 +448,7 @@ class Prediction:
         mean: Mean of the training values.
         excess: Amount by which splitting rows between grid points adds to the sum of squared residuals.
         scale: Sealed rows for each training row.
-        largest: No unit is larger, sealed or of the training set.
+        largest: Largest size of any unit, sealed or training.
         public: True if the sizes of sealed units are public.
     """
 

@@ -1,9 +1,9 @@
 """Claims of a gate about cases: one bet on each, at the full level on one side (Lemma M).
 
-A claim says that a mean gain is above its floor. Gains lie in [-1, 1], in units of the metric's range. The capital of
-a claim is a mixture of bets with constant stakes, so it holds for units of unlike laws, too. A challenger is promoted
-if the capital of each claim reaches 1 / level: no claim shares the level with another one, except successes of which
-any one is enough (docs/theory/gates.md, S11).
+A claim says that a mean gain is above its floor. Gains lie in [-1, 1], in units of the metric's range. The capital of a
+claim is a mixture of bets with constant stakes, so it holds for units of unlike laws, too. A challenger is promoted if
+the capital of each claim reaches 1 / level: each claim has the full level, except successes, which share one level
+because any one of them is enough (docs/theory/gates.md, S11).
 
 *Ratios against another version (Lemma R).* Let x be the numerator and y the denominator, neither below 0. The other
 version's ratio r solves ``E[x' - r y'] = 0``. If the claim that a version's ratio is above r by more than a floor is
@@ -129,7 +129,7 @@ class RatioUnits:
         top: Range (low, high) of the numerator.
         lower: True if a lower ratio is better; False if a higher ratio is.
         largest: The largest size of all units of the suite.
-        spent: Shape (units,): True for draws without a run left, which count as the worst.
+        spent: Shape (units,): True for draws for which no run was left. They count as the worst result.
     """
 
     sums: NDArray[np.float64] = field(repr=False)
@@ -161,7 +161,8 @@ class RatioUnits:
         Args:
             counts: Number of units of each kind, as for `JointBets`.
             stakes: Stakes of the bets, shape (stakes,), from `stakes_for`.
-            most_floor: The largest losses are those of this floor; with it, a proof of a floor proves all lower floors.
+            most_floor: Floor with which the largest losses are computed. Then a proof of one floor also proves all
+                lower floors.
         """
         own, other, below, below_other = self.sums
         sign, none = -1.0 if self.lower else 1.0, np.zeros(len(own))
@@ -250,8 +251,8 @@ def first_proof(
 ) -> int | None:
     """Return the index of the first look at which all claims are proved, or None.
 
-    Different claims may reach their levels at different looks. All guards have to be proved, and one of the successes,
-    which share the level among them.
+    Different claims may reach their levels at different looks. All guards have to be proved, and at least one of the
+    successes, which share the level.
 
     Args:
         claims: Guards and at least one success.
@@ -321,7 +322,7 @@ def least_by_tail(units: int, floor: float, nats: float) -> float:
 
 
 def least_gain(claim: GateClaim, best: ClaimUnits, nats: float, *, step: float = 0.0) -> float:
-    """Return the smallest mean gain of all results that prove a claim; a number above 1 if no results prove it.
+    """Return the smallest mean gain with which some results prove a claim, or a number above 1 if none do.
 
     Results that are spread over the units as evenly as they can be prove the most of all with one mean: the factor of
     every bet is log-concave in the gain of a unit, the most even signs are wins without a loss, and the binomial tail
@@ -343,7 +344,7 @@ def least_gain(claim: GateClaim, best: ClaimUnits, nats: float, *, step: float =
     units, sizes = len(best.sums), best.sizes
 
     def even(level: float) -> NDArray[np.float64]:
-        """Return sums that are above the claim's mean by a level, as far as a unit can be."""
+        """Return sums of units that are above the floor by ``level``, as far as the best possible results allow."""
         sums = np.clip(level + sizes * claim.null, 0.0, best.sums)
         return sums if step == 0.0 else step * np.floor(sums / step + _ROUNDING)
 

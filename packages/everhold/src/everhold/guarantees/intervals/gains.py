@@ -1,8 +1,8 @@
 """Gains of one model over another in a score of outcomes, from the counts of pairs of outcomes.
 
 Each row has an outcome for each of two models: a true negative, a false positive, a false negative or a true positive.
-A row on which a model fails has the outcome of the other class (`everhold.values.evaluation`), so both models meet
-the same label. Rows are independent, so the counts of pairs are all that the bets need (docs/theory/gates.md).
+A row on which a model fails has the outcome of the other class (`everhold.values.evaluation`), so the labels are the
+same for both models. Rows are independent, so the counts of pairs are all that the bets need (docs/theory/gates.md).
 
 *Ratios such as F1* are bet on as claims are, at each ratio of the other model (Lemma R). Averages of ratios over
 classes share the level among the classes.
@@ -48,7 +48,7 @@ _LABELS = ((1, 2), (3, 4))  # codes of the outcomes of label 0, and of label 1
 
 
 def losses_of_pairs(score: str) -> tuple[tuple[float, float], ...]:
-    """Return what one row can change in a bet on two models' ratios, as `everhold.guarantees.intervals.arms`.
+    """Return what one row can take from a bet on two models' ratios, as in `SeenArms.losses`.
 
     Examples:
         >>> losses_of_pairs("precision"), losses_of_pairs("f1")
@@ -107,7 +107,7 @@ class OneSidedGain(Procedure):
     An interval is about ``(1 + gain) / 2``.
 
     Attributes:
-        rows: Sealed rows, which are independent, or as many as are expected to count.
+        rows: Number of sealed rows, which are independent, or of those that are expected to count.
     """
 
     score: str
@@ -183,7 +183,7 @@ class GainBets(OutcomeGain):
 class RatioGain(GainBets):
     """Bets on the gain of a ratio, one of `RATIOS`.
 
-    Numerator and denominator of the ratio follow from the outcome.
+    The outcome of a row determines its numerator and denominator.
 
     Examples:
         >>> better = RatioGain("f1", 20_000)
@@ -290,7 +290,7 @@ def ends_of_segments(
 
 
 def least_product(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> float:
-    """Return a lower bound of the log capital of all pairs of bets together, over all segments.
+    """Return a lower bound of the log capital over all segments, if the bets on both labels are combined.
 
     The sum of both least log capitals is a bound for each segment. The bound is refined where it is smallest.
     """
@@ -303,7 +303,7 @@ def least_product(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> floa
 
 
 def apart_by_label(seen: Cells) -> list[NDArray[np.float64]]:
-    """Return counts of rows of label 1 and of label 0 by d = -1, 0, 1: which model alone is right, (3,) each."""
+    """Return, for rows of label 1 and of label 0, the counts of rows with d = -1, 0 and 1, shape (3,) each."""
     counts = counts_of_pairs(seen).ravel()
     return [np.asarray(np.bincount(1 + _APART[of], counts[of], 3), np.float64) for of in (_ONE[0], ~_ONE[0])]
 

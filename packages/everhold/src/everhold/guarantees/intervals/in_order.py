@@ -1,9 +1,9 @@
 """Bets on units in order of time, whose dependence is unknown (S15).
 
 Units k = 1, ..., K, such as days, follow each other. Given the past, unit k has the value Y_k in [0, n_k] with the mean
-mu_k. The answer is about ``theta = sum mu_k / n``, which is random. The bets of `joint` have the factors
-``1 + lambda (theta n_k - Y_k)``, which are fair only if theta is fixed beforehand. In this module the bet is against a
-public centre c, and theta appears only in an exponent: with ``lambda = u / ((1 - c) N)`` and ``0 < u < 1``
+mu_k. The answer is about ``theta = sum mu_k / n``, which is random. The bets of `joint` have the factors ``1 + lambda
+(theta n_k - Y_k)``, which are fair only if theta is fixed beforehand. In this module the bet is against a public centre
+c, and theta appears only in an exponent. With ``lambda = u / ((1 - c) N)`` and ``0 < u < 1``
 
     exp K(theta) = exp(lambda n (theta - c)) prod (1 + lambda (c n_k - Y_k))
 

@@ -9,8 +9,8 @@ several stakes share the capital with public weights.
 
 *Valid.* Every factor is at least ``1 - c``. At the true point, by independence and because arithmetic means are at
 least geometric ones, the expected capital is at most 1, and so is that of a mixture. By Markov's inequality it reaches
-``exp(L)`` with probability at most ``exp(-L)``. No equal means, no variances, no identical laws. So a value is excluded
-if the capital reaches ``exp(L)`` whatever the nuisance value is: the true one is among them.
+``exp(L)`` with probability at most ``exp(-L)``. This needs no equal means, no variances and no identical laws. So a
+value is excluded if the capital reaches ``exp(L)`` at every nuisance value, because the true one is among them.
 
 *Cells.* A cell is the segment between two points. In a cell bets share one loss r, as large as those at both ends. Then
 the logarithm of each bet's capital is concave in p, as each factor is linear, and is least at an end. The mixture of
@@ -32,9 +32,10 @@ most 1. Its logarithm has the derivative ``rate n_k`` less ``rate n_k`` plus one
 A good guess costs ln 2 nats, and no guess costs more than ln 32 nats beyond the best of the fractions.
 
 *Summaries.* The logarithm is concave, so replacing a unit by a lottery over (size, value) with the same mean can only
-lower the capital: still valid, only wider. This is how histograms are read, and very many groups or pairs: those of one
-cell as lotteries over its ends, or over the three corners of the half of a square in which (n_k, Y_k) lies. The weights
-of three corners are linear in the point between them, so for all units of a half together they follow from its sums.
+lower the capital: still valid, only wider. Histograms, and very many groups or pairs, are read in this way: units of
+one cell are lotteries over its ends, or over the three corners of the half of a square in which (n_k, Y_k) lies. The
+weights of three corners are linear in the point between them, so for all units of a half together they follow from its
+sums.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ class Units:
     Attributes:
         sizes: Size n_k of a unit of each kind, shape (kinds,); for ratios the denominators.
         values: Value Y_k of a unit of each kind in [0, n_k], shape (kinds,).
-        counts: Number of units of each kind, shape (kinds,). It has fractions where values are split between two grid
-            points.
-        largest: Largest size that a unit can have, also one that was not drawn; public.
+        counts: Number of units of each kind, shape (kinds,). It can have fractions, because values may be split between
+            two grid points.
+        largest: Largest size that any unit of the population can have; public.
         public: True if the size of each unit is public; False if sizes are sealed.
     """
 
@@ -106,7 +107,10 @@ class Units:
 
     @property
     def mirrored(self) -> Units:
-        """Units with each value replaced by its size minus the value, so that a lower end becomes an upper end."""
+        """Units with each value replaced by its size minus the value.
+
+        A lower end for them gives an upper end for these units.
+        """
         return replace(self, values=self.sizes - self.values)
 
     def times(self, scale: float) -> Units:
@@ -125,7 +129,7 @@ class JointBets:
     Attributes:
         moves: Shape (games, units, coordinates): at the point p a unit multiplies capital by ``1 + rate (moves @ p)``.
         losses: Shape (games, coordinates): for no unit of a game is ``moves @ p`` less than ``-losses @ p``.
-        counts: Shape (units,): how many units are alike. Or (units, looks): how many of them count at each look.
+        counts: Shape (units,): how many equal units there are. Or (units, looks): how many of them count at each look.
         stakes: Shape (stakes,): parts of the largest loss, in [0, 1).
         weights: Shape (games, stakes) or (stakes,): logarithms of the shares of the capital.
         rates: Shape (stakes,): a bet has no higher rate than this, whatever the largest loss is.
@@ -193,7 +197,7 @@ class JointBets:
 
 @dataclass(frozen=True, eq=False)
 class MovedBets:
-    """`JointBets` at points ``start + f direction``, with a cache of all that depends neither on f nor on counts.
+    """`JointBets` at points ``start + f direction``. Everything that depends neither on f nor on counts is cached.
 
     Only the first game depends on f, and no largest loss does.
 
@@ -291,15 +295,15 @@ def first_excluded(
 ) -> float:  # fmt: skip
     """Return the excluded value nearest to ``inside``, rounded outwards, or ``outside`` if no value is excluded.
 
-    Secant steps inside a bracket, each a little beyond the expected root, so that both ends of the bracket close in,
-    then halvings, as the least capital of many cells may have steps. The returned value was tried, and its capital
-    reaches the level.
+    The search uses secant steps inside a bracket, each a little beyond the expected root, so that both ends of the
+    bracket move. Then it halves the bracket, because the least capital of many cells may jump. The capital against the
+    returned value was computed, and reaches the level.
 
     Args:
         capital: Function from a value to the log capital against it, which grows on the way outwards.
         nats: ln(1 / level) of this side.
         inside: A value that is not excluded.
-        outside: Above or below it.
+        outside: End of the search, above or below ``inside``.
         start: The value that is tried first.
         tolerance: Share of the end's distance from ``inside`` by which it may lie too far out.
         steps: Number of values to try, so that the time reveals nothing; None for as many as are needed.
@@ -330,8 +334,8 @@ def ratio_bets(units: Units, stake: float | NDArray[np.float64], *, hedged: bool
     Args:
         units: The sealed units, with sizes and values.
         stake: The rate that a public guess of the spread names, fixed before the look.
-        hedged: True if bets with fixed fractions have half of the weight. False if the given rate has all of it;
-            several rates are then no bet together, only their `gains` are compared, as `best_stake` does.
+        hedged: True if bets with fixed fractions have half of the weight. False if the given rate has all of it. With
+            several rates, the result is then not a bet, and only its `gains` can be compared, as `best_stake` does.
     """
     moves = np.stack([-units.values, units.sizes], axis=-1)[None]
     losses = np.array([[units.largest, -units.largest]])

@@ -1,7 +1,7 @@
 """Intervals that are a function of the sealed mean alone: exact binomial tails, Chernoff's, Hoeffding's (S8).
 
-These intervals are monotone in the mean, so a cell of means has the interval from its least to its greatest mean. They
-are computed for arrays of queries at once.
+The ends of these intervals grow with the mean, so the intervals of its least and its greatest mean give that of a cell
+of means. They are computed for arrays of queries at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class OfMeans(Procedure):
 
     Attributes:
         rows: Effective number n of independent sealed rows.
-        training: Effective number of rows from which an honest guess was made; as many as are sealed if unknown.
+        training: Effective number of rows from which an honest guess was made. If it is unknown, the number of sealed
+            rows.
     """
 
     rows: float
@@ -235,11 +236,13 @@ class BoundedDifferences(Procedure):
     every data set that could have been sealed, not only for this one.
 
     Attributes:
-        rows: Independent sealed rows n. Of independent groups of k rows ``sum k^2``, as each moves it by at most k c.
+        rows: Number n of independent sealed rows. For independent groups of k rows it is ``sum k^2``, because each
+            group moves the statistic by at most k c.
         sensitivity: c, the most that replacing one row can change the statistic; public.
-        training: Rows from which an honest guess was made, in the same units; as many as are sealed if unknown.
-        spread: Public guess at the standard deviation of the sealed statistic, such as a bootstrap of the training
-            rows gives; without one the most that is possible, ``c sqrt(n) / 2``.
+        training: Number of rows from which an honest guess was made, in the same units. If it is unknown, the number of
+            sealed rows.
+        spread: Public guess at the standard deviation of the sealed statistic, for example from a bootstrap of the
+            training rows. Without a guess, the largest possible one, ``c sqrt(n) / 2``.
 
     Examples:
         >>> low, high = BoundedDifferences(rows=20_000, sensitivity=1e-4, training=20_000).interval(0.8, math.log(20))
@@ -310,8 +313,8 @@ class OfDisagreement(Procedure):
 
     Attributes:
         rows: Number n of sealed rows.
-        differing: Sealed rows d with different predictions; public.
-        reach: c in (0, 1]: no gain is larger, whatever the labels are; public.
+        differing: Number d of sealed rows with different predictions; public.
+        reach: c in (0, 1], the largest gain of a row for any labels; public.
         training: Number of training rows from which the guess was made; 0 for the analyst's own guess.
     """
 
@@ -416,7 +419,7 @@ class DisagreementBetting(OfDisagreement):
 
 @dataclass(frozen=True)
 class DisagreementSigns(OfDisagreement):
-    """Exact sign test of the accuracies of two public predictions of two classes. A surprise tells place and width.
+    """Exact sign test of the accuracies of two public predictions of two classes. A surprise tells a place and a width.
 
     The surprise of a `SignTest` tells one cell among all means in [0, 1], which is coarse beside such an interval.
     """

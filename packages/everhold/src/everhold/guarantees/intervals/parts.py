@@ -2,7 +2,7 @@
 
 A part is a mean of row values, or a ratio of two such means. If part j misses with probability at most ``share_j``
 times the level, and the shares add up to 1, then all parts hold at once with the level. The score lies between its
-least and its largest value over all values of the parts that are left (Statement C1).
+least and its largest value over all values of the parts that are not excluded (Statement C1).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SeenParts:
 
     Attributes:
         score: The score of all sealed rows.
-        parts: One for each part: its units, or the scores of an AUC.
+        parts: For each part its units. For an AUC, its scores.
     """
 
     score: float = field(repr=False)
@@ -170,7 +170,7 @@ def free_ratio_end(units: Units, nats: float) -> float:
 
 
 def around(score: float, ends: tuple[float, float], rounding: float = 0.0) -> tuple[float, float]:
-    """Return an interval widened by the rounding, within [0, 1], that contains the score of the sealed rows.
+    """Return an interval widened by `rounding`, within [0, 1], and extended so that it contains the sealed score.
 
     Examples:
         >>> around(0.5, (0.6, 0.9)), around(0.5, (0.0, 0.9), 0.25)

@@ -1,8 +1,8 @@
 """AUC without public class counts: blocks of rows or of groups, or ranks of scores that are known (docs/theory/auc.md).
 
-Where rows are independent, the rarer class counts: with more positives than negatives both classes change places and
-scores change their sign, which leaves the AUC as it is. A difference d of two AUCs stands at ``(1 + d) / 2`` on the
-scale [0, 1].
+For independent rows, the units are rows of the rarer class. If there are more positives than negatives, both classes
+are exchanged and scores change their sign, which does not change the AUC. A difference d of two AUCs stands at ``(1 +
+d) / 2`` on the scale [0, 1].
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def block_averages(
     Args:
         scores: Scores of the rows without nan, shape (rows,).
         positive: True for rows of the positive class, shape (rows,).
-        order: Shape (rows,): a permutation that depends on no score and no place.
+        order: Shape (rows,): a permutation that does not depend on scores or on positions of rows.
 
     Returns:
-        Shape (m,); empty where a class is.
+        Shape (m,). Empty if a class has no rows.
 
     Source: docs/theory/auc.md, Statement A1.
 
@@ -184,7 +184,7 @@ class RankBets(ScoreBets):
     def _value(
         self, units: tuple[float, float], shares: tuple[float, float], failing: tuple[float, ...]
     ) -> tuple[float, float]:
-        """Return the least and the greatest value for mean units and class shares between the given ends."""
+        """Return the least and the greatest value over mean units and class shares that lie between the given ends."""
 
     def _of_share(self, share: float, nats: float) -> tuple[float, float]:
         """Return both ends of the interval of the class's share, at an eighth of the level."""
@@ -345,9 +345,10 @@ class SeenBlocks:
     """Evaluated blocks of four groups of rows, from which the interval of an AUC is made.
 
     Attributes:
-        units: Sizes are pairs of a positive and a negative row of different groups, values are those in order, both
-            over the range of the block. Counts are what Finner's inequality allows.
-        error: Standard error of the AUC by groups, for guesses alone.
+        units: One for each block. The size is the number of pairs of a positive and a negative row of different groups,
+            and the value is the number of those in the right order, both divided by the range of the block. Counts are
+            the weights that Finner's inequality allows.
+        error: Standard error of the AUC, computed by groups. It is used only to judge guesses.
     """
 
     units: Units = field(repr=False)
@@ -362,11 +363,11 @@ class SeenBlocks:
 def blocks_of_four(count: int) -> NDArray[np.int64]:
     """Return blocks of at most four numbers below ``count``, with any two numbers in exactly one block.
 
-    The numbers stand in four columns of the length q, coprime to 6. The blocks ``(a, a + b, a + 2 b, a + 3 b)`` mod q
-    hold any two of different columns once. Those of one column are dealt in the same way.
+    The numbers are arranged in four columns of length q, which is coprime to 6. The blocks ``(a, a + b, a + 2 b, a + 3
+    b)`` mod q contain any two numbers of different columns once. Numbers of one column are divided in the same way.
 
     Returns:
-        Shape (4, blocks); ``count`` itself in the place of what a block lacks.
+        Shape (4, blocks). Missing numbers of a smaller block are filled with ``count``.
 
     Examples:
         >>> blocks_of_four(3).tolist()

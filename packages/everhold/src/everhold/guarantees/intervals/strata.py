@@ -1,9 +1,10 @@
 """Limits of a mean that a judge's verdicts on a public pool help to know (docs/theory/assisted.md, Statement S18).
 
-Rows of one law are of stratum 1 or 0, here by what a judge says. A share is ``q a + (1 - q) b``: q is the share of
-stratum 1, and a and b are the shares within the strata. The pool bounds q. Of the sealed rows, given their strata, the
-counts K and M of both strata are independent and binomial. A statistic S(K, M) that grows in both orders their values,
-and a pair (a, b) is excluded from below where ``P[S(K, M) >= s]`` is at most the level (Buehler's limits).
+Rows are identically distributed, and each is in stratum 1 or 0 by the judge's verdict. A share is ``q a + (1 - q) b``:
+q is the share of stratum 1, and a and b are the shares within the strata. The pool bounds q. Given the strata of the
+sealed rows, the numbers K and M of rows with the property in each stratum are independent and binomial. A statistic
+S(K, M) that grows with both puts their values in order. A pair (a, b) is excluded from below if ``P[S(K, M) >= s]`` is
+at most the level (Buehler's limits).
 
 Any other mean is ``E[h - sum l_k t_k] + sum l_k E[t_k]`` with public weights l_k of what the judge says (control
 variates). Bets on the sealed rows, or on groups of them, bound the first part, and the pool bounds the second.
@@ -244,7 +245,7 @@ def _variance(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenResiduals:
-    """The estimate of a mean from rows and a pool, and the summary of residuals that bets are made on.
+    """Estimate of a mean from rows and a pool, with the summary of residuals on which bets are made.
 
     Attributes:
         score: The estimate, as a share of the range.

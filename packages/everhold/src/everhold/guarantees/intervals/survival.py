@@ -1,18 +1,20 @@
 """Survival at a time, and the mean time up to it, of rows that may be censored (docs/theory/survival.md, S19).
 
 A row has a time X: that of its event, or the end of its follow-up if that comes first. Edges ``t_1 < ... < t_m`` are
-fixed beforehand. Interval j is after ``t_(j-1)`` and up to ``t_j``; the first one holds all times up to ``t_1``. Of it
-count n rows at risk (X is in it or later), d events, and a rows that are known to be alive at its end. If censoring is
-independent of events, the chance q to survive the interval, of a row that survived all before, is
+fixed beforehand. Interval j is after ``t_(j-1)`` and up to ``t_j``; the first one holds all times up to ``t_1``. In
+this interval n rows are at risk (X is in it or later), d rows have the event, and a rows are known to be alive at its
+end. Let q be the chance that a row which survived all intervals before survives this one. If censoring is independent
+of events, q is
 
     at least E a / E (a + d)   and at most   E (n - d) / E n ,
 
 and these are equal if all times are edges. Survival at ``t_j`` is the product of the chances up to j.
 
-Of independent rows n is known when an interval begins. So bets on all intervals, with stakes ``min(lambda / n, cap)``,
-share one capital, which is fair at the true chances and stays so at every j. Where the product is claimed, the capital
-is bounded from below over all chances in a box: by chords where its logarithm is concave, by tangents where it is
-convex, so that the least is found by filling intervals in the order of their slopes. For groups the box is all.
+For independent rows, n is known when an interval begins. So bets on all intervals, with stakes ``min(lambda / n,
+cap)``, share one capital, which is fair at the true chances after every interval. For a claim about the product, the
+capital is bounded from below over all chances in a box: by chords if its logarithm is concave, by tangents if it is
+convex. Then the least value is found by filling intervals in the order of their slopes. For groups only the box is
+used.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _EVEN = -math.log(len(FRACTIONS))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenSurvival:
-    """Numbers of rows at risk, events and survivors by interval of time, for each unit; or one unit for all rows.
+    """Numbers of rows at risk, events and survivors in each interval of time, for each unit or for all rows together.
 
     Attributes:
         at_risk: Number of rows at risk in each interval, shape (intervals, units).
@@ -115,7 +117,7 @@ class Survival(OfScore):
     """Interval procedure of survival at the last edge, or of the mean time up to it as a share of that edge (S19).
 
     Attributes:
-        planned: Units of the training rows, or what is expected without them.
+        planned: Units of the training rows. Without training rows, those of `SeenSurvival.expected`.
         scale: Sealed rows for each planned row.
         largest: Rows of the largest group; None for independent rows.
     """
@@ -201,7 +203,7 @@ def _stakes(at_risk: Numbers) -> Numbers:
 
 
 def _concave(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
-    """Return straight lines below the log capital of bets that more rows survive than is claimed: chords."""
+    """Return straight lines (chords) below the log capital of bets that more rows survive than is claimed."""
     at_risk, events, alive = seen.totals
     stakes = _stakes(at_risk)
 
@@ -214,7 +216,7 @@ def _concave(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
 
 
 def _convex(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
-    """Return straight lines below the log capital of bets that fewer rows survive than is claimed: tangents."""
+    """Return straight lines (tangents) below the log capital of bets that fewer rows survive than is claimed."""
     at_risk, events, _ = seen.totals
     stakes, left = _stakes(at_risk), at_risk - events
     touch = np.clip(-np.log(np.maximum(left / np.maximum(at_risk, 1.0), _LEAST_CHANCE)), least, most)
@@ -225,7 +227,7 @@ def _convex(seen: SeenSurvival, least: Numbers, most: Numbers) -> Lines:
 
 
 def _hazard(lines: Lines, least: Numbers, most: Numbers, nats: float, edge: int, *, above: bool) -> float:
-    """Return the hazard, minus log survival up to an edge, from which on all larger or smaller ones are excluded.
+    """Return the bound of a hazard (minus log survival up to an edge) beyond which all hazards are excluded.
 
     Args:
         lines: Straight lines below the log capital of each bet in each interval.

@@ -3,8 +3,8 @@
 The statements are in docs/theory/composites.md.
 
 A rule says 1 for the rows with the largest scores. The value is the largest recall of all rules whose false positive
-rate is at most r. Rules are nested, so the limits of both rates grow from rule to rule, and only one rule, which is
-fixed by the population, can make either limit miss (Statement C4).
+rate is at most r. Each rule predicts 1 for all rows of the stricter rules, so the limits of both rates grow from rule
+to rule. The population determines the one rule for which a limit can miss (Statement C4).
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class OperatingPoint(OfScore):
         planned: Numbers of rows of both labels beyond each threshold, as public facts predict them for the sealed rows.
         training: Number of rows from which guesses are made.
         rate: The false positive rate r.
-        unlike: True if the promise is about labels drawn anew on rows with known scores; False if rows are of one law.
+        unlike: True if the promise is about labels drawn anew on rows with known scores. False if rows are identically
+            distributed.
     """
 
     planned: SeenRules
@@ -247,7 +248,7 @@ _DOUBT = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenBins:
-    """Numbers of rows by bin of the predicted probability and by label minus probability.
+    """Numbers of rows by the bin of the predicted probability and by the label minus the probability.
 
     Attributes:
         score: The calibration error of these rows.
@@ -286,8 +287,8 @@ def seen_bins(probabilities: NDArray[np.float64], labels: NDArray[np.float64], b
 def calibration_ends(mass: NDArray[np.float64], nats: float) -> tuple[float, float]:
     """Return lower and upper limit of the calibration error, each at the level ``exp(-nats)`` (Statement C3).
 
-    At the upper end an error is excluded if even the least capital over all signs is large enough, because that of the
-    true signs is fair. At the lower end the capital is averaged over all signs, which share the level.
+    The errors of the bins have unknown signs. At the upper end an error is excluded if the capital is large enough for
+    all signs, because the capital for the true signs is fair. At the lower end the capital is averaged over all signs.
 
     Args:
         mass: Numbers of rows by bin and by label minus probability, as in `SeenBins`.

@@ -1,4 +1,4 @@
-"""The mean of a value that few rows are labelled with, helped by a judge and a pool of judged rows (S18)."""
+"""The mean of a value that few rows have, with the help of a judge and a pool of judged rows (S18)."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def read_pool(connection: duckdb.DuckDBPyConnection, rows: RowSource) -> dict[st
 
 
 def content_of(connection: duckdb.DuckDBPyConnection, kinds: Mapping[str, ColumnKind]) -> str:
-    """Return the SHA-256 of the rows of the view ``pool``, whatever their order, which identifies the pool."""
+    """Return the SHA-256 of the rows of the view ``pool`` in any order, which identifies the pool."""
     names = sorted(kinds)
     cells = ", ".join(f"coalesce(({as_value(name, kinds[name])})::VARCHAR, '')" for name in names)
     digested = f"SELECT sha256(concat_ws('\x1f', ?, {cells})) AS row FROM pool"

@@ -1,8 +1,8 @@
 """Means that combine two queries row by row: differences, and ratios of a part to the whole that contains it.
 
 A ratio ``sum E u / sum E v`` with ``0 <= u <= v <= 1`` in every row, such as a conditional mean, a precision or a rate
-of an arm, is one query where the mechanism holds a guess against what a bet on the ratio leaves possible. Where it
-rests on noise, or nothing is known of the values on training rows, it is two means, whose intervals are divided.
+of an arm, is one query if the mechanism compares a guess with the interval that bets on the ratio give. If the
+mechanism adds noise, or values on training rows are unknown, it is two means, whose intervals are divided.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class CombinedQuery(RowwiseQuery):
     def bound_to(self, compiler: CompileContext, *, part: bool = False) -> BoundQuery:
         """Return the bound query about the holdout's rows.
 
-        Two arrays of predictions are set apart where they differ, to bet on each.
+        For two arrays of predictions, the rows on which they differ are found, because bets are made on these rows
+        only.
         """
         bound = self.combined(self.first.bound_to(compiler, part=True), self.second.bound_to(compiler, part=True))
         if not part:
@@ -175,11 +176,11 @@ class ShareQuery(plans.DerivedQuery):
     """A query for a ratio of two sums, with the numerator inside the denominator in every row.
 
     Attributes:
-        part: The numerator; its row values count as far as they lie within those of the denominator.
+        part: The numerator. Its value in a row is limited to that of the denominator.
         nested: True if the numerator is known to be no larger than the denominator, so that the denominator may have
             values other than 0 and 1.
         name: Name of the kind of parameter, with its article.
-        shown: The query as people read it; None to build this text from the parts.
+        shown: The query as a text for people. None to build this text from the parts.
         left_out: Note about rows without a value; None if the steward leaves no rows out.
     """
 
@@ -387,7 +388,7 @@ class ConditionalMean(ShareQuery):
 
 @dataclass(frozen=True, slots=True)
 class BoundedMean(plans.DerivedQuery):
-    """A query for a mean, with an interval that holds whatever the missing values are.
+    """Mean with an interval that holds for all possible values of missing cells.
 
     The query has two parts, a low mean and a high mean. In the low mean a row without a value counts as the low end of
     the range, or as not meeting the condition; in the high mean as the high end, or as meeting it. However the missing

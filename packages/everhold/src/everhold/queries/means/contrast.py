@@ -1,8 +1,9 @@
 """Contrasts of two arms: differences or ratios of rates and means, for all rows or group by group.
 
-A difference is one query, with bets on both arms at once (Statement K), where the mechanism takes it as one. Else what
-is compared are two conditional means, each with an interval. All intervals of a holdout hold at once, so the range of
-differences and of ratios over both holds with them and needs no further probability (docs/theory/contrasts.md).
+A difference is one query, with bets on both arms at once (Statement K), if the mechanism can answer it as one.
+Otherwise the two arms are conditional means, each with an interval. All intervals of a holdout hold at once, so the
+range of differences or ratios over both intervals also holds, and needs no further probability
+(docs/theory/contrasts.md).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class ContrastQuery(Query["Answer"]):
         arm: Column whose value says to which arm a row belongs.
         treated: Value of this column for the arm from which the other is subtracted, or which is divided by the other.
         control: The arm that is subtracted, or divides.
-        given: Only rows that meet this condition; None for all.
+        given: Condition for the rows that count; None for all rows.
     """
 
     how: How
@@ -176,7 +177,7 @@ class ContrastQuery(Query["Answer"]):
         return f"{what} where {self.arm} is {self.treated} {between} where it is {self.control}{among}"
 
     def _ends(self, share: ShareQuery, schema: Schema) -> tuple[float, float]:
-        """Return the outcomes that row values 0 and 1 of the event stand for."""
+        """Return the outcomes for row values of 0 and of 1 of the event, in the analyst's units."""
         event = share.part.bind(schema)
         return self._checked(event.shown, event.at_zero, event.at_one)
 
@@ -485,10 +486,10 @@ def difference_of_arms(
     Args:
         compiler: The compiler of the holdout.
         arms: The conditional means of the treated and of the control arm; no row is in both.
-        shown: The query as people read it.
+        shown: The query as a text for people.
         width: The outcome for row value 1 minus the outcome for row value 0. It is negative if 1 stands for the lesser
             outcome.
-        guess: The analyst's own, in units of the outcome.
+        guess: The analyst's own guess, in units of the outcome.
     """
     mechanism, training = compiler.mechanism, compiler.training
     group_column = mechanism.dependence.group_column

@@ -215,7 +215,7 @@ class ExpressionMean(RowwiseQuery):
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """A condition or number u, rescaled to [0, 1], of which a variance or covariance is computed."""
+    """A condition or number, rescaled to [0, 1] and called u, of which a variance or covariance is computed."""
 
     mean: MeanQuery
     value: RowValue
@@ -252,7 +252,7 @@ class _Variable:
         return Node.of(Operation.CASE, Node.of(Operation.IS_NULL, self.root), Node.literal(-1.0), inside)
 
     def spread(self) -> tuple[ExpressionMean, ...]:
-        """Return the query for the mean of ``u (1 - u)``; None for a condition, for which this mean is 0."""
+        """A tuple with the query for the mean of ``u (1 - u)``. Empty for a condition, for which this mean is 0."""
         if self.is_condition:
             return ()
         rest = Node.of(Operation.SUBTRACT, Node.literal(1.0), self.rescaled)

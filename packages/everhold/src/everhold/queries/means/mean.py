@@ -123,7 +123,7 @@ def is_condition(asked: MeanQuery, schema: Schema) -> bool:
 
 
 def in_words(asked: MeanQuery) -> str:
-    """Return the text of a query as one line for people. It does not have to be valid."""
+    """Return the text of a query in one line for people. The text need not be a valid expression."""
     return in_one_line(asked.text) if isinstance(asked.text, str) else brief(asked.text)
 
 
@@ -145,7 +145,7 @@ def bound_mean(row_value: RowValue, *, shown: str) -> BoundQuery:
 
 
 def only_zero_to_one(expression: Expression) -> bool:
-    """Return whether an expression has only written numbers as its results, all from 0 to 1."""
+    """Return whether all results that an expression can have are numbers written in it, all from 0 to 1."""
     choices = {Operation.CASE, Operation.LEAST, Operation.GREATEST}
     inside: dict[Node, bool] = {}
     for node in expression.nodes:

@@ -1,8 +1,9 @@
 """Plans of queries about means: one mean, a batch of them, and parameters that follow from a few of them.
 
-Most queries are an average over the rows of something that is computed from each row alone. A derived query costs what
-its parts cost and reveals what they reveal. All intervals of a holdout hold together, so whatever follows from the
-intervals of the parts by arithmetic holds with them and needs no further probability.
+Most queries are an average over the rows of something that is computed from each row alone. A derived query, such as a
+variance, is computed from a few means. It costs what these parts cost and reveals what they reveal. All intervals of a
+holdout hold together, so an interval that is computed from those of the parts also holds, and needs no further
+probability.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class Means(QueryPlan[Result]):
         schema: The public facts about the rows.
         mechanism: The mechanism that answers.
         silent: True if no answer is told before the study is unsealed.
-        keeping: Number of silent queries for which the budget must have room afterwards.
-        full_release: True if all values are told, as labels for which later queries pay by wider intervals.
+        keeping: Number of silent queries that the budget must still cover afterwards.
+        full_release: True if the value of each query is told. Then later queries have wider intervals.
     """
 
     prepared: Sequence[Prepared]
@@ -287,7 +288,7 @@ class Means(QueryPlan[Result]):
         )  # fmt: skip
 
     def failing_rows(self, description: Any, *answers: Mapping[str, Any]) -> FailingRows | None:
-        """Return what the answers tell about failing rows, or None if the query runs no model."""
+        """Return the share of failing rows that the answers tell, or None if the query runs no model."""
         if not (answers and models_in(description)):
             return None
         tried = (
@@ -537,7 +538,7 @@ class JointMeans(Means[Result]):
 class Derived(JointMeans[Answer]):
     """A plan for one number that is derived from several means. All of the means are answered or none.
 
-    If some were answered and then taken back when the budget ends, it would be told for free that a guess was wrong. So
+    If the budget ended after some parts, taking their answers back would reveal at no cost that a guess was wrong. So
     the budget must be certain to pay for all parts before the first one is evaluated.
     """
 
@@ -593,10 +594,10 @@ def estimate_between(value: float, low: float, high: float, *, least: float, mos
     Args:
         value: The estimate, which is moved to the nearest end if it is outside the interval.
         low: Lower end of the interval before rounding.
-        high: Upper end; ends that contradict each other give the whole range.
+        high: Upper end. If the lower end is above it, the result is the whole range.
         least: Smallest possible value of the parameter.
         most: Largest possible value of the parameter.
-        slack: At least what rounding may have done to the ends.
+        slack: Upper bound of the rounding error of the ends.
     """
     if not low - slack <= high + slack:  # also for nan: the parts cannot all hold, so nothing is known
         low, high = least, most

@@ -42,9 +42,9 @@ class SurvivalQuery(Query[Answer]):
         how: Name of the function that made the query.
         time: Text of a number: the time of the event, or of the end of follow-up if that comes first.
         event: Text of a condition: whether the event was seen.
-        at: The time at which survival is asked for, or up to which the mean time is.
+        at: The time for which survival is asked, or at which longer times are cut off for the mean.
         steps: Number of intervals of time; None for a default.
-        given: Only rows that meet this condition; None for all.
+        given: Condition for the rows that count; None for all rows.
     """
 
     how: How

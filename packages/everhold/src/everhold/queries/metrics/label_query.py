@@ -126,7 +126,7 @@ class LabelQuery(RowwiseQuery):
         return None
 
     def _training_values(self, training: RowFunction, schema: Schema) -> RowFunction:
-        """Return the row function for predictions of training rows, with a check of values where needed."""
+        """Return the row function for predictions of training rows. It checks the row values where this is needed."""
         return training
 
     def _label_node(self, schema: Schema) -> Node:
@@ -206,7 +206,10 @@ class LabelQuery(RowwiseQuery):
         raise NotImplementedError
 
     def _of_failing(self, labels: NDArray[Any], schema: Schema) -> NDArray[Any]:
-        """Return the row values of rows on which the model fails, given their labels; by default the worst value."""
+        """Return the row values of rows on which the model fails, given their labels.
+
+        By default it is the worst value.
+        """
         return np.full(len(labels), self._at_fault)
 
     def _row_values(
@@ -594,7 +597,7 @@ def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed
 
 
 def note_texts(fault: Exception, rows: Any) -> None:
-    """Add a note to an estimator's error if columns of its data frame hold texts."""
+    """Add a note to an estimator's error if columns of its data frame hold texts, which it may not support."""
     kinds: Any = getattr(getattr(rows, "dtypes", None), "items", dict)()
     if texts := [name for name, kind in kinds if kind.kind == "O" and kind.name != "category"]:
         fault.add_note(

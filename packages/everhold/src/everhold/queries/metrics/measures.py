@@ -55,7 +55,7 @@ class Measure:
             predictions for public rows are known. None for the usual rows of its kind of outputs. No promise depends
             on these rows.
         power: Power of the distance between number and label in the loss of a row.
-        by_rank: True if the metric's proof does not hold where the split fixed the shares of classes.
+        by_rank: True if the metric's proof does not hold for a split that fixed the shares of classes.
         compares: True if the difference of two models is computed (`see_difference`).
         weighs: True if rows may count with weights.
         needs_rows: True if a procedure is planned from public rows. If the predictions for these are unknown, made-up
@@ -471,8 +471,8 @@ def exchanged(kept: Callable[[NDArray[np.float64], NDArray[np.float64]], float] 
     """Return a maker of predicted classes, correct except for some that are exchanged at random.
 
     Args:
-        kept: Function from labels and shares of the classes to the part of the number that remains if all predictions
-            are exchanged. None for a correlation, of which nothing remains.
+        kept: Function from labels and shares of the classes to the value that the metric keeps if all predictions are
+            exchanged. None for a correlation, which becomes 0.
     """
 
     def likely(wanted: RowsWanted) -> Judged:
@@ -510,7 +510,7 @@ def unexplained(told: float, labels: NDArray[np.float64]) -> float:
 
 
 def near_labels(wanted: RowsWanted) -> Judged:
-    """Return probabilities with about the wanted mean squared distance from the labels."""
+    """Return probabilities whose mean squared distance from the labels is about the wanted one."""
     labels = wanted.labels
     apart = np.clip(np.abs(wanted.rng.normal(size=len(labels))) * np.sqrt(wanted.at), 0.0, 1.0)
     return Judged(np.where(labels == 1.0, 1.0 - apart, apart), labels)

@@ -1,7 +1,8 @@
 """Cross-validation of a model on training rows, which gives its guess, and metrics in slices of the rows.
 
-Predictions out of fold are held against the labels by the query itself, so the guess means what the answer means. A
-model's own predictions of the rows that it was fitted on are too good: a guess that costs a surprise.
+The query itself compares predictions out of fold with the labels, so the guess is about the same quantity as the
+answer. A model's own predictions for the rows on which it was fitted are too good, so a guess made from them is often
+wrong and costs a surprise.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def model_query(make: Any, model: Any, training: Any = None) -> Any:
     """Build the query for a metric of a model.
 
     Args:
-        make: What `maker_of` returns for the metric.
+        make: Function from predictions to the query, from `maker_of`.
         model: The fitted estimator.
         training: Predictions for the training rows, each by a model that was not fitted on this row; None for
             predictions of ``model``.
@@ -98,7 +99,7 @@ def greater_is_better(make: Any, schema: Schema) -> bool:
     """Return whether a higher value of the metric is better.
 
     Args:
-        make: What `maker_of` returns for the metric.
+        make: Function from predictions to the query, from `maker_of`.
         schema: The public facts about the rows.
 
     Raises:
@@ -150,7 +151,7 @@ def splits_of(cv: Any, estimator: Any, features: Any, labels: Any, *, groups: An
 
     Args:
         cv: A number of folds, a splitter, pairs of arrays, or None for five folds.
-        estimator: The estimator. Of a classifier, each fold has the classes in proportion.
+        estimator: The estimator. For a classifier, each fold has the classes in proportion.
         features: Features of the rows.
         labels: Labels of the rows.
         groups: The group of each row.
@@ -175,7 +176,7 @@ def cross_validate(
 
     Args:
         estimator: Unfitted; it is fitted in place.
-        makes: What `maker_of` returns for each metric.
+        makes: Function from predictions to the query for each metric, from `maker_of`.
         schema: The public facts about the holdout's rows.
         features: A data frame, an array or a sparse matrix, shape (rows, features).
         labels: Labels of the rows, of shape (rows,).
@@ -230,7 +231,7 @@ def open_rows(compiler: CompileContext, features: Sequence[str] | None = None) -
 
     Args:
         compiler: The compiler of the holdout.
-        features: Columns; None for all but the label, the row ids and what names groups or the order of rows.
+        features: Columns to return. None for all except the label, the row ids and the columns of groups and of order.
 
     Raises:
         QueryRejected: If the holdout has no training rows, no labels or not these columns.
@@ -496,7 +497,7 @@ def plans_of(
     Args:
         compiler: The compiler of the holdout.
         queries: Each query with its own guess, by its name for messages.
-        guess: The analyst's guess for those to which the training rows give none.
+        guess: The analyst's guess for queries to which the training rows give none.
     """
     plans = []
     for name, (query, own) in queries.items():

@@ -1,7 +1,8 @@
 """Queries for a metric of one model or the difference of two, compiled from public facts.
 
-`MetricQuery` is compiled in one way whatever the metric is: `ModelsReader` knows what is public of the predictions, the
-`Measure` of the metric sees rows and makes the procedure, and training rows or made-up ones say what to expect.
+`MetricQuery` is compiled in the same way for every metric: `ModelsReader` has the public facts about the predictions,
+the `Measure` of the metric summarises rows and makes the interval procedure, and training rows or made-up rows show
+what to expect.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class MetricQuery(Query["Answer"]):
         where: A condition: the metric is computed from the rows that meet it. None for all rows.
         weight: A number of each row, from 0 to the cap, that says how much the row counts. None if all rows count
             alike.
-        cap: The largest weight; larger ones of sealed rows count as this.
+        cap: The largest weight. Larger weights of sealed rows count as this.
     """
 
     metric: Metric
@@ -391,9 +392,9 @@ def _title(metric: Metric, models: int) -> str:
 def dealt_by(
     name: str, schema: Schema, group_column: str | None, *, known: bool
 ) -> Literal["blocks", "ranks", "groups"]:  # fmt: skip
-    """Return the units that the interval of an AUC is made from, after checking that the split left them to chance.
+    """Return the units of an AUC's interval, after a check that the split left what the proof needs to chance.
 
-    They are blocks of groups if a column names groups, else ranks of known scores, or blocks of rows.
+    The units are blocks of groups if a column names groups, else ranks of known scores, or blocks of rows.
 
     The proof for known scores needs random labels, and a split by the label fixes shares of labels. Any other proof
     needs random rows, and a split by any other column fixes shares of rows.

@@ -283,8 +283,9 @@ class RankingQuery(StatisticQuery):
     Attributes:
         name: ``"auc"`` takes any scores, ``"f1"`` predicted labels.
         model: The predictions, in a form that `LabelQuery` takes.
-        numbers: Numbers from which the sensitivity follows, by name, such as counts of classes or a floor.
-        sensitivity: Delta, proven (docs/theory, vectors and low sensitivity).
+        numbers: Numbers that determine the sensitivity, by name, such as counts of classes or a floor.
+        sensitivity: Delta, the proven largest effect of one row on the statistic (docs/theory, vectors and low
+            sensitivity).
         statistic: Function from predictions, labels and the numbers to the value of the metric.
         tolerance: Half-width requested; None for the planned noise.
     """

@@ -67,7 +67,7 @@ class Metric:
         settings: Names of the numbers of `Setting` that an analyst may give.
         greater: True if a higher number is better; False if a lower one is.
         ordered: False if 0 is the best value, between worse ones, so that the metric does not order models.
-        unbounded: Two flags: True if the metric can be below the scale that `ends` gives, and True if it can be above.
+        unbounded: Two flags: whether the metric can be below the scale that `ends` gives, and whether it can be above.
         mean: True if the metric is a mean over rows, so that engines and every mechanism answer it. The function of its
             name in `everhold.queries.metrics.row_scores` makes the query.
         rate: Name of the metric in a sentence, such as ``"a recall"``, if it is a ratio of counts of outcomes, which
@@ -80,7 +80,7 @@ class Metric:
         outcomes: Name in `everhold.guarantees.intervals.gains.GAINS` of the number by which two models are compared,
             from the pairs of outcomes of independent rows with labels 0 and 1; empty if models are not compared by
             outcomes.
-        nearest: A metric by which two models are compared in its place.
+        nearest: A metric to compare two models by, if this metric cannot compare them.
         title: Name of the metric in queries as people read them; by default `name`.
         common: Name of the metric on boards; by default `name` without ``neg_`` and in words.
         instead: Metrics to ask for instead, with rows and mechanisms for which this metric has no interval.

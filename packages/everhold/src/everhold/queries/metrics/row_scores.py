@@ -1,6 +1,7 @@
 """Metrics that are means over rows: accuracy, error, Brier score, losses, and counts of outcomes.
 
-Each is a mean like any other: engines sum it, every mechanism answers it, and it can be declared and chosen by.
+Each is a mean of row values. So engines can compute it, every mechanism can answer it, it can be declared, and `choose`
+can use it.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class OutcomeQuery(LabelQuery):
     """A query for the mean of a number that depends on whether a prediction is true or false, positive or not.
 
     Attributes:
-        kind: Name of the query in descriptions, which says what is counted.
+        kind: Name of the counted quantity in the query's description.
         title: The number as people read it.
         values: The number that a true negative, a false positive, a false negative and a true positive have, in this
             order. The first three add up to the fourth, or only the fourth is not 0.

@@ -79,7 +79,7 @@ class Sized:
     """The numbers of rows that an interval procedure is planned for.
 
     Attributes:
-        training: Number of training rows from which guesses are made; as many as are sealed if unknown.
+        training: Number of training rows from which guesses are made. If it is unknown, the number of sealed rows.
         planned: Number of public rows that show how far values spread.
         largest: Number of rows of the largest sealed group; 1 for independent rows.
         unlike: True if scores are known and the promise is about labels drawn anew on these rows.
@@ -186,7 +186,7 @@ def loss(rows: Judged, setting: Setting, *, of: str) -> list[RowPart]:
 def losses_of(rows: Judged, setting: Setting, *, of: str) -> Floats:
     """Return each row's loss without clipping, which is infinite where there is no prediction.
 
-    `of` names the loss: log, relative, squared or absolute.
+    `of` is the name of the loss: log, relative, squared or absolute.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         if of == "log":  # of the probability that the model gave to the label of each row
@@ -253,8 +253,9 @@ class PairedScores:
             setting, and the reach that `PartsMeasure.reach` returns.
         bounds: Function from the setting and the reach to the bounds of ``(1 + difference) / 2``, where the difference
             is in units of the width of the score's range.
-        weights: Share of the level for each part; equal shares by default. A part that counts from either side has half
-            of its share, so that the lower limit alone holds with half of the level (docs/theory/gates.md).
+        weights: Share of the level for each part; equal shares by default. If both ends of a part affect the lower
+            limit, the part has half of its share, so that the lower limit alone holds at half of the level
+            (docs/theory/gates.md).
         only_below: True if differences may be larger than the range, so that there is no upper limit.
     """
 

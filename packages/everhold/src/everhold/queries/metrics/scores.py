@@ -1,7 +1,7 @@
 """Metrics by their names in scikit-learn (`everhold.queries.metrics.registry`), each one query.
 
-A score is told with scikit-learn's sign: ``"neg_log_loss"`` is never positive. What cannot be
-promised is refused by name, with what comes nearest.
+A score has the same sign as in scikit-learn: ``"neg_log_loss"`` is never positive. A metric without a promised interval
+is refused, and the message names the nearest metric that has one.
 """
 
 from __future__ import annotations

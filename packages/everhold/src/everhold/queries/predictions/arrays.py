@@ -43,8 +43,8 @@ class PredictionTable:
 
     Attributes:
         columns: Values by name, all equally many.
-        name: What messages call the table.
-        column: The column of the predictions, where there are several.
+        name: Name of the table in messages.
+        column: Name of the column of predictions, if there are several columns besides the ids.
         counted: False if the index of a data frame is not 0, 1, 2 and so on: its rows may be in another order.
     """
 
@@ -64,9 +64,10 @@ class PredictionTable:
                 the rows.
             ids: Public ids of the rows, numbers or text, each once; not needed without a name.
             rows_are: The name of the rows in messages, "sealed" or "training".
-            others: Reads the ids of further rows, whose predictions are left out.
+            others: Function that reads the ids of other rows, whose predictions are left out.
             numbers: True if all predictions have to be numbers.
-            check: Checks predictions in the order of the table, so that a message names the row of the table.
+            check: Function that checks predictions in the order of the table, so that a message names the row of the
+                table.
 
         Raises:
             QueryRejected: If an id is missing, there twice or unknown, if the column of predictions cannot be told from
@@ -199,8 +200,8 @@ def ids_refused(
     """Return the error about wrong ids, or None if all are right.
 
     Args:
-        found: Three pairs of a number and the first ids that it counts: ids that no row has, ids that are there more
-            than once, and ids of rows that are not there.
+        found: Three pairs of a number and the first ids that it counts: ids that no row has, ids that occur more than
+            once, and ids of rows without a prediction.
         name: The name of the table in messages.
         row_id: Name of the column of ids.
         rows: Number of rows for which predictions are needed.
@@ -300,9 +301,9 @@ def first_of(wrong: NDArray[np.bool_], predictions: NDArray[Any]) -> str:
 def check_classes(predictions: NDArray[Any], schema: Schema, *, what: str) -> None:
     """Check, by public facts, that all predictions name classes of the label.
 
-    Texts have to be equal to a class sign by sign, with case and blanks. Numbers have to be equal as numbers: 1 and 1.0
-    are one class, and truth values are classes 0 and 1 only where these are the two classes. Where labels are declared
-    to be open, anything but a number with decimals may be one.
+    A text must be equal to a class character by character, including case and blanks. Numbers are compared as numbers,
+    so 1 and 1.0 are the same class. Truth values are the classes 0 and 1 only if these are the two classes. If labels
+    are declared open, any value except a number with decimals may be a class.
 
     Raises:
         QueryRejected: If a prediction is no class of the label, or no class is known. Nothing is charged.
@@ -406,7 +407,8 @@ def probabilities(estimator: Any, features: Any, positive: Any = None) -> NDArra
     Args:
         estimator: A fitted estimator with ``predict_proba``.
         features: Features of the rows, as the estimator takes them.
-        positive: The other class; then the estimator has to name its classes.
+        positive: The class whose probabilities are returned, if it is not label 1. Then the estimator must name its
+            classes.
 
     Raises:
         QueryRejected: If the estimator does not know these classes. Nothing is charged.
@@ -455,7 +457,8 @@ class RowSpan:
         """Return the predictions for the query's rows, selected from those for all sealed rows.
 
         Args:
-            predictions: An array, a list or a series; anything else, and one of the query's rows alone, stays as it is.
+            predictions: An array, a list or a series. Other objects, and predictions for the query's rows alone, are
+                returned unchanged.
             what: The name of the predictions in messages.
 
         Raises:

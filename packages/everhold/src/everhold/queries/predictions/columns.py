@@ -1,7 +1,8 @@
 """Files with thousands of columns of predictions: ids are matched once, and columns are read a few at a time.
 
-Asked about together, the columns of a file are read once. Each is checked, is put in the order of the rows, and waits
-on the disk until its turn comes, so memory is bounded by what is read at a time, however many columns there are.
+If several columns of a file are asked about together, the file is read once. Each column is checked, put in the order
+of the rows, and kept on the disk until its query is evaluated. So the memory that is used does not grow with the number
+of columns.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class PredictionColumn:
     """One column of a file of predictions, which queries take as predictions.
 
     Attributes:
-        reading: Shared with the columns that are asked about together with it; None alone.
+        reading: Reader that is shared with the columns that are asked about together with this one. None if it is asked
+            about alone.
     """
 
     file: PredictionsFile
@@ -113,7 +115,7 @@ class Placed:
 
     Attributes:
         values: Predictions of the rows, shape (rows,); masked where they are missing.
-        cache: File in which checked predictions wait; None to keep them in memory.
+        cache: File in which checked predictions are kept until they are needed. None to keep them in memory.
     """
 
     values: NDArray[Any]

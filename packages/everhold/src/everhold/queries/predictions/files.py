@@ -84,10 +84,10 @@ def read_predictions(path: Path, schema: Schema, *, column: str | None) -> Predi
     """Read predictions from a CSV, TSV or Parquet file, recognised by its ending.
 
     Args:
-        path: The file; the analyst's own, so what is wrong with it may be told.
-        schema: Public facts about the rows: whether they have ids, and whether ids and labels are text, which is read
-            as it is written.
-        column: The column of the predictions; None if there is one only, apart from the ids.
+        path: The analyst's file. Messages may say what is wrong with it.
+        schema: Public facts about the rows: whether they have ids, and whether ids and labels are texts. Texts are read
+            as they are written.
+        column: The column of the predictions. None if there is only one column besides the ids.
 
     Raises:
         QueryRejected: If there is no such file, or it cannot be read. The sealed rows were not looked at.
@@ -177,7 +177,7 @@ def read_columns(path: Path, form: str, wanted: Wanted, *, name: str) -> dict[st
     """Read the columns of a file and return them by name.
 
     Args:
-        path: The file; the engine can open no other one meanwhile.
+        path: The file. Meanwhile the engine can open no other file.
         form: `CSV`, `TSV`, `PARQUET` or `ARROW`.
         wanted: The facts that decide how it is read.
         name: The name of the file in messages.

@@ -1,8 +1,9 @@
 """Differences of the scores of two arrays of predictions, by bets on the rows on which the arrays differ (D1).
 
-The arrays are known to whoever sent them. All results of this module follow from the arrays, from declared classes and
-ranges, and from the labels of training rows. The rows that differ, and the largest possible gain in each, decide which
-interval is valid. The labels that are likely decide only stakes and the range around a guess.
+The analyst who sent the arrays knows them, so they count as public. All results of this module depend only on the
+arrays, on declared classes and ranges, and on the labels of training rows. The rows on which the arrays differ, and the
+largest possible gain in each, determine which interval is valid. Likely labels determine only stakes and the range
+around a guess.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ _UNCLEAR = 0.25
 def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQuery:
     """Return a difference of two arrays with the rows on which they differ; other queries are unchanged.
 
-    A difference is unchanged, too, where rows depend on each other, where the split fixed the classes of the labels,
-    where predictions stay in an engine, and where the loss is a function, whose values for equal rows can differ.
+    A difference is also unchanged if rows depend on each other, if the split fixed the shares of classes, if
+    predictions stay in an engine, or if the loss is a function, because its values for equal rows can differ.
     """
     pair, unit = bound.pair, mechanism.unit
     if pair is None or pair.how != "difference" or pair.first.pair is not None or pair.second.pair is not None:
@@ -74,10 +75,10 @@ def apart_procedure(
     """Return the narrowest procedure for the difference of two arrays: signs, bets or ranges.
 
     Args:
-        bound: The difference, with its values of the training rows where they are known.
+        bound: The difference, with its values for the training rows if they are known.
         apart: The rows on which the arrays differ.
         schema: Public facts about the rows.
-        labels: Labels of the training rows, where they are numbers.
+        labels: Labels of the training rows, if they are numbers; else None.
         own_guess: True if the guess is the analyst's own; False if it is the training estimate.
         guess: The guess in units of a mean; None if there is no guess.
     """
@@ -109,13 +110,13 @@ def apart_procedure(
 def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, guess: float | None) -> Cells:
     """Return a histogram of row values to plan with if no training rows show their spread.
 
-    For an array of probabilities, labels are taken to be drawn with these probabilities; for numbers, to have logistic
-    residuals. For other queries each row value is taken to be 0 or 1.
+    For an array of probabilities, labels are assumed to be drawn with these probabilities. For numbers, residuals are
+    assumed to be logistic. For other queries each row value is assumed to be 0 or 1.
 
     Args:
         bound: The query, which is no yes-or-no query.
         schema: Public facts about the rows.
-        labels: Labels of the training rows, where they are numbers.
+        labels: Labels of the training rows, if they are numbers; else None.
         guess: The analyst's own guess, in units of a mean.
     """
     given, kind = _given(bound), bound.description

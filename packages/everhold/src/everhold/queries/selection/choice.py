@@ -139,7 +139,7 @@ class ChoiceQuery(Query[Choice]):
 def _outwards(low: float, high: float, *, turned: bool) -> tuple[float, float]:
     """Convert ends of a value for which larger is better to ends of a mean of row values.
 
-    `turned` says whether a smaller mean is better, so that both ends are exchanged.
+    If `turned` is true, a smaller mean is better, and both ends are exchanged.
     """
     return (1.0 - high, 1.0 - low) if turned else (low, high)
 
@@ -316,7 +316,7 @@ LEAST_REGRET = 1e-6
 class CandidatePairs:
     """The differences between pairs of candidates. Only those with a chosen candidate are evaluated.
 
-    The interval procedure of each pair is decided by public facts, whichever candidate is chosen.
+    Public facts alone decide the interval procedure of each pair, for every choice.
 
     Attributes:
         compiler: The compiler of the holdout.
@@ -361,8 +361,8 @@ class CandidatePairs:
     def largest(self, pairs: PairsOfOne, nats: float, *, lowest: bool) -> float:
         """Return an upper limit of how much better any other candidate is, in units of a mean (Lemma M).
 
-        Only the largest limit is told. So the exact limit of a pair is not computed if one test shows that it is
-        smaller.
+        Only the largest limit is told. So if a test shows that the limit of a pair is smaller, it is not computed
+        exactly.
 
         Args:
             pairs: The result of `evaluate` for the candidate.
@@ -462,7 +462,7 @@ def _differences_of_metrics(compiler: CompileContext, queries: Sequence[MetricQu
 def _better(bound: BoundQuery, low: float, high: float, *, lowest: bool) -> float:
     """Return the most by which the other candidate is better, as a share of the candidates' range.
 
-    `lowest` says whether the lowest mean is the best.
+    `lowest` is true if the lowest mean is the best.
     """
     ends = [bound.at_zero + (bound.at_one - bound.at_zero) * end for end in (low, high)]
     width = abs(bound.at_one - bound.at_zero) / 2.0

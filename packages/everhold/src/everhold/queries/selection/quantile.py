@@ -1,4 +1,4 @@
-"""Quantiles by order statistics: both ends are public edges, and no law of the values is assumed."""
+"""Quantiles by order statistics: both ends of the interval are public values, and no distribution is assumed."""
 
 from __future__ import annotations
 

@@ -174,9 +174,9 @@ class OneEntry(QueryPlan[Result]):
     """A plan for a query with one ledger entry, whose answer is always told and never checks a guess (S9).
 
     Attributes:
-        declared: ln(1 / level) of a member of a declared family, which counts as no planned query (S10); nan for other
-            queries.
-        anew: True if the query was answered before it was a member of a declared family. The member then has another
+        declared: ln(1 / level) if a declared family has the query, which then uses no planned query (S10). nan for
+            other queries.
+        anew: True if the query was answered before a family declared it. As a query of the family it then has another
             identity.
     """
 
@@ -234,7 +234,7 @@ class OneEntry(QueryPlan[Result]):
 
     @property
     def _bound(self) -> BoundQuery:
-        """The query with its identity: the description and the rows that it is about."""
+        """The query as a `BoundQuery`: its identity is the description and the rows that it is about."""
         anew = {"declared": True} if self.anew else {}
         identity = {**self.description, **dict(self.schema.about), **anew}
         return BoundQuery(identity, self.shown, by_position=self.by_position)
@@ -527,7 +527,7 @@ def ends_of(
     """Compute both ends of every interval at a level, shape (queries,) each.
 
     Args:
-        procedures: One for each query.
+        procedures: Interval procedure of each query.
         bound: Values of the queries on the sealed rows.
         nats: ln(1 / level) of both sides together.
         rounding: Largest error by the grid of row values.

@@ -72,7 +72,7 @@ class FirstAbove(_Above):
     """The first candidate above a threshold on the sealed rows.
 
     The population value of this candidate is at least `low`. The mean of each candidate before it is at most `high`. If
-    no candidate was found, the means of all candidates are.
+    no candidate was found, the mean of every candidate is at most `high`.
 
     Attributes:
         index: Position of the candidate found; None if none was found or the query was refused.
@@ -342,7 +342,7 @@ class ScanPlan(QueryPlan["FirstAbove | AllAbove"]):
 
 
 def _beyond(expected: float, found: float) -> tuple[float, float]:
-    """Return the distance from the threshold to a limit, as it is told, and ln(1 / prior) of its label."""
+    """Return the told distance from the threshold to a limit, which is rounded up, and ln(1 / prior) of its label."""
     expected = max(expected, 2.0**-30)
     return Around(0.0, expected).released_above(max(found, expected))
 

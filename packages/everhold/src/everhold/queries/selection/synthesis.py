@@ -1,8 +1,8 @@
 """Tables of shares for all counts of some columns, made from training rows and corrected by few sealed counts.
 
-Each table that may be told has an event of its own. The event's level is that of the query's place times the prior of
-what the table was made from. The largest error of a table over all counts is one event, however many counts there
-are (Lemma M).
+Each table that could be told has its own event of failure. Its level is that of the query times the prior probability
+of the corrections that lead to this table. The largest error of a table over all its counts is one event, for any
+number of counts (Lemma M).
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class CountShares:
         )
 
     def summed(self, rows: StoredRows, needs: Any) -> SealedValues:
-        """Return each count over the given rows, and what procedures that need ``needs`` compute its interval from."""
+        """Return each count over the given rows, with the summaries that interval procedures need."""
         unit, cells = self.mechanism.unit, self.universe.cells_of(self._columns(rows))
         group_by = self.mechanism.dependence.group_column
         found = [
@@ -217,7 +217,7 @@ class CountShares:
         return np.where(mask, weights * (share / inside), weights * ((1.0 - share) / outside))
 
     def error(self, seen: SealedValues, weights: NDArray[np.float64], nats: float) -> tuple[float, float, float]:
-        """Return the error of a table to tell, ln(1 / prior) of its label, and the limit before it is coded."""
+        """Return a table's error as it is told, ln(1 / prior) of its label, and the error before it is rounded up."""
         one_side = nats - math.log(2.0)  # ends have half of what a procedure is given
         procedures = self._at(weights, one_side)
         low, high = ends_of(procedures, seen, one_side, rounding=self.mechanism.rounding)

@@ -1,6 +1,6 @@
 """Checks of rows before sealing: columns, labels and row ids, of files and of tables in an engine alike.
 
-What is refused says no more of the sealed rows than it has to: counts, and never a value.
+A refusal tells only counts of sealed rows, and never a value.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class FileSide:
 
 
 def same_id(column: str) -> str:
-    """Return SQL for a normalized id: without outer spaces, case, leading zeros of a number and its ``.0``."""
+    """Return SQL for one spelling of an id: lower case, without outer spaces, leading zeros or ``.0`` of a number."""
     text = f"lower(upper(nfc_normalize(trim(regexp_replace({quoted(column)}::VARCHAR, '[\\s\\pZ]+', ' ', 'g')))))"
     return f"regexp_replace({text}, '^0*([0-9]+)([.]0*)?$', '\\1')"
 
@@ -154,7 +154,8 @@ def check_same_columns(
     Args:
         holdout: Kinds of the columns of the rows to seal.
         training: Kinds of the columns of the training rows.
-        cell_of: From a column that is text on one side alone to words that name its first cell without a number.
+        cell_of: Function from the name of a column, text on one side and number on the other, to a sentence about its
+            first cell that is no number.
 
     Raises:
         HoldoutRejected: If the columns differ.
@@ -214,10 +215,11 @@ def _label_kind(
 ) -> str:
     """Return the kind of the labels: ``"binary"``, ``"number"`` or ``"string"``.
 
-    Declared classes decide whether numbers are 0 and 1: the rows may not hold all of them.
+    If classes are declared, they decide whether the labels are 0 and 1, because the rows may lack a class.
 
     Raises:
-        HoldoutRejected: If they are nothing of that, are missing somewhere, or are not the same on both sides.
+        HoldoutRejected: If labels are of another kind, if a label is missing, or if sealed and training labels are of
+            different kinds.
     """
     _check_column(label, columns, what="label")
     kind = columns[label].value
@@ -246,11 +248,11 @@ def _label_kind(
 def _classes_of(
     label: str, kind: str, sides: Sequence[Side], *, declared: Classes | None
 ) -> tuple[str | float, ...] | None:
-    """Return the classes that a prediction may name, from public facts alone, or None where any may be named.
+    """Return the classes that a prediction may name, from public facts alone, or None if it may name any class.
 
     These are the declared classes. Without a declaration they are the training labels, if there are few enough
-    different ones to be classes. Of the sealed labels nothing is told. Without either, labels that are numbers have no
-    known class: they may be measurements, and a query that needs classes is refused.
+    different ones to be classes. Sealed labels are never used. Without declared classes and few enough training labels,
+    labels that are numbers have no known classes: they may be measurements, and a query that needs classes is refused.
 
     Raises:
         HoldoutRejected: If labels are not among the declared classes, or labels are texts whose classes are unknown.
@@ -302,7 +304,7 @@ def _among_labels(
 
 
 def _as_numbers(declared: Sequence[str | float]) -> set[float] | None:
-    """Return declared classes as numbers, or None if a class is not a number or its spelling."""
+    """Return declared classes as numbers, or None if a class is neither a number nor the text of a number."""
     try:
         return {float(each) for each in declared}
     except ValueError:

@@ -1,7 +1,8 @@
 """CSV and TSV files, read as they are written: nothing is skipped, guessed or swallowed by an open quotation mark.
 
-The engine hands over texts. Each text has one `Shape`, and the forms of a column say what it holds. Files that belong
-together are read alike. Where two readings are possible, as of 03/04/2025 or of 1,234, the file is refused.
+The engine returns the cells as texts. Each text has one `Shape`, and the shapes of a column decide its kind. A column
+that is in several files is read in one way. If a text can be read in two ways, such as 03/04/2025 or 1,234, the file is
+refused.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ _SEPARATED = r"\d{1,2}([-]\d{1,2}[-]|/\d{1,2}/|[.]\d{1,2}[.])"
 
 
 def _is(pattern: str) -> str:
-    """Return SQL for whether the whole text ``t`` fits a regular expression."""
+    """Return SQL for whether the whole text ``t`` matches a regular expression."""
     return f"regexp_full_match(t, '{pattern}')"
 
 
@@ -144,7 +145,7 @@ _FORM = (
 
 
 def _unless_missing(cast: str) -> str:
-    """Return SQL that gives null for an empty text or a word for a missing value, else the cast."""
+    """Return SQL that gives null for an empty text or a word for a missing value, else the given conversion."""
     words = ", ".join(map(repr, MISSING_WORDS))
     return f"CASE WHEN {{t}} = '' OR lower({{t}}) IN ({words}) THEN NULL ELSE {cast} END"
 
@@ -168,7 +169,7 @@ def _reading(forms: Shape, marks: frozenset[str]) -> _ColumnReading | str:
     """Return how to parse a column whose values have these forms, or a text that says why it is ambiguous.
 
     Args:
-        forms: All that occur.
+        forms: All forms that occur in the column, as flags.
         marks: Marks of decimals that the files certainly use, ``"."`` and ``","``.
     """
     there = forms & ~Shape.MISSING
@@ -212,9 +213,10 @@ def _reading(forms: Shape, marks: frozenset[str]) -> _ColumnReading | str:
 
 
 def _decimals(there: Shape, marks: frozenset[str]) -> str | None:
-    """Return the decimal mark of a column's numbers, "" if it has none, "ambiguous", or None if a value is no number.
+    """Return the decimal mark of a column's numbers, "" for no mark, "ambiguous", or None for other columns.
 
-    A file with leading zeros among whole numbers holds codes, and among decimals numbers.
+    A column in which leading zeros occur holds codes if all its values are whole numbers, and numbers if some have
+    decimals.
     """
     decided = _mark_of(there)
     if not there or there & ~(_NUMBERS | Shape.CODE) or not there & ~(Shape.INTEGER | Shape.CODE):
@@ -262,7 +264,8 @@ class DelimitedFile:
     def open(cls, connection: duckdb.DuckDBPyConnection, path: Path, ending: str, *, what: str) -> DelimitedFile:
         """Read the column names of a CSV or TSV file, and find the forms of all values.
 
-        Quotation marks are ``"``, and twice where they stand for themselves; the first line holds the names.
+        The first line has the names. Texts are quoted by ``"``, and a quotation mark within a quoted text is written
+        twice.
 
         Raises:
             HoldoutRejected: If lines cannot be split into the named columns. Nothing was created.
@@ -298,7 +301,8 @@ class DelimitedFile:
         """Create a view on the file in which each column is parsed as its reading says.
 
         Raises:
-            HoldoutRejected: If the names are values of their columns: a first row, which would become public.
+            HoldoutRejected: If each name has the form of its column's values: the first line then is probably a row,
+                whose values would become public as names.
         """
         valued = [
             (form, reading) for form, reading in zip(self.forms_of_names, readings, strict=True)
@@ -319,7 +323,7 @@ class DelimitedFile:
 
 
 def _fits(form: Shape, reading: _ColumnReading) -> bool:
-    """Return whether a column's name has the form of its values, so that the file may lack a header."""
+    """Return whether a column's name has the form of its values. Then the file may lack a line of names."""
     own = _reading(form, frozenset())
     return own.kind is reading.kind if isinstance(own, _ColumnReading) else True
 
@@ -394,7 +398,7 @@ def create_views(
 def _reading_of(
     each: Sequence[Shape], own: Shape, kind: ColumnKind | None, marks: frozenset[str]
 ) -> _ColumnReading | str:
-    """Return how to parse a column that several files have, or a text about a fault."""
+    """Return how to parse a column that several files have, or a text that says why it cannot be parsed in one way."""
     forms = functools.reduce(operator.or_, each)
     if kind is ColumnKind.STRING:
         return _AS_TEXT

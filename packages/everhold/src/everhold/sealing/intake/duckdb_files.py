@@ -90,7 +90,8 @@ def without_progress_bar(connection: duckdb.DuckDBPyConnection) -> None:
 def limit_memory(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
     """Set a connection's memory limit by the number of columns, independent of the number of rows.
 
-    The rest goes to its temporary files. Very wide tables keep the engine's own limit, most of the machine.
+    Data beyond the limit goes to temporary files. For very wide tables DuckDB's default limit stays, which is most of
+    the machine's memory.
     """
     if columns <= _LIMITED_COLUMNS:
         connection.execute(f"SET memory_limit = '{_MEGABYTES + _MEGABYTES_OF_A_COLUMN * columns}MB'")
@@ -108,10 +109,10 @@ def file_pattern(path: Path) -> str:
 
 
 def view_files(connection: duckdb.DuckDBPyConnection, name: str, *paths: Path, positions: bool = False) -> None:
-    """Create or replace a view of the rows of several Parquet files. The view can also have their `POSITION`.
+    """Create or replace a view of the rows of several Parquet files, if asked with the column `POSITION`.
 
-    A file that is held in memory in the engine of the connection is read there. A statement takes half the time of a
-    relation's method.
+    A file that `hold_rows` read into the memory of this engine is read from there. An SQL statement is used, because it
+    takes half the time of DuckDB's method for relations.
 
     Args:
         connection: Connection in which the view is made.
@@ -129,14 +130,14 @@ def view_files(connection: duckdb.DuckDBPyConnection, name: str, *paths: Path, p
 def files_in_sql(*paths: Path, positions: bool) -> str:
     """Return SQL that reads the rows of Parquet files. Folder names such as ``day=5`` do not become columns.
 
-    `positions` says whether to add the column `POSITION`.
+    If `positions` is true, the column `POSITION` is added.
     """
     files = ", ".join("'" + file_pattern(path).replace("'", "''") + "'" for path in paths)
     return f"read_parquet([{files}], hive_partitioning = false{f', {POSITION} = true' if positions else ''})"
 
 
 def hold_rows(connection: duckdb.DuckDBPyConnection, path: Path, *, cells: int) -> None:
-    """Read a short file into memory, from where later views in the same engine read it in half the time."""
+    """Read a file of few `cells` into memory. Later views in the same engine then read it in half the time."""
     engine = _open.get()
     if engine is not None and connection in engine.connections and cells <= _SHORT:
         engine.held[path.resolve()] = name = f"rows_{len(engine.held)}"

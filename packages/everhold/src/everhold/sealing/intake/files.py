@@ -43,8 +43,9 @@ class Sealed:
         mechanism: The mechanism that will answer.
         key: The steward's new key.
         configuration: The public facts that the ledger binds.
-        apart: Columns none of whose values stand both in sealed and in training rows.
-        whole_groups: Columns of `apart` by which whole groups were put on one side, the largest groups first.
+        apart: Columns whose sealed values and training values have none in common.
+        whole_groups: Those columns of `apart` by which the table was apparently split in whole groups, fewest groups
+            first.
         lacking: Columns without a value in some training row.
     """
 
@@ -71,9 +72,10 @@ def seal(
     Args:
         folder: New private folder for the rows, keys and notes.
         request: The rows, and what is declared of them.
-        choose: From the arrangement of the rows to the mechanism that answers; what it refuses is not sealed.
+        choose: Function from the arrangement of the rows to the mechanism that answers. If it raises an error, nothing
+            is sealed.
         others: All holdouts that the storage has.
-        unsealed: Names of those that were unsealed, whose rows may be training rows.
+        unsealed: Names of the holdouts that were unsealed. Their rows may be training rows now.
         allow_resealing: Whether the rows may be sealed in this storage already.
         check: Called before the rows are compared with those of other holdouts, so that a request that fails for
             another reason tells nothing about the comparison.
@@ -128,7 +130,8 @@ def _check_independent(request: SealRequest, columns: Collection[str], mechanism
     """Check that columns declared independent are there, and that the label and the dependence are not among them.
 
     Raises:
-        HoldoutRejected: If not. Nothing was created.
+        HoldoutRejected: If a declared column is missing, or is the label or a column of the dependence. Nothing was
+            created.
     """
     declared, others = mechanism.dependence.sorting_columns, [name for name in columns if name != request.label]
     others = [name for name in others if name not in declared]
@@ -152,9 +155,9 @@ def _file_sealing(folder: Path, request: SealRequest) -> Iterator[SealedRows]:
 
 
 def _first_text(connection: duckdb.DuckDBPyConnection, name: str, kind: ColumnKind, open_kind: ColumnKind) -> str:
-    """Return a sentence about the first value that is not a number, empty if none is found.
+    """Return a sentence that names the first cell of a column that is not a number, or an empty text if there is none.
 
-    It quotes training rows and never sealed rows.
+    The sentence quotes the cell only if it is in a training row.
     """
     if {kind, open_kind} != {ColumnKind.NUMBER, ColumnKind.STRING}:
         return ""
@@ -269,7 +272,7 @@ def declared_categories(connection: duckdb.DuckDBPyConnection, request: SealRequ
     """Return the training values of each column that the steward declared to hold categories, in order.
 
     Raises:
-        HoldoutRejected: If such a column is not there, is the label or the row id, or cannot hold categories.
+        HoldoutRejected: If such a column is missing, is the label or the row id, or cannot hold categories.
     """
     found: Categories = {}
     for name in request.rows.categories:
@@ -291,7 +294,7 @@ def _usable(values: Sequence[object]) -> bool:
 
 
 def _values(connection: duckdb.DuckDBPyConnection, name: str) -> list[str | int | float | bool]:
-    """Return the different values of a training column in order, at most one more than the limit."""
+    """Return the different values of a training column in order, at most one more than the limit of categories."""
     column = quoted(name)
     found = connection.execute(
         f"SELECT DISTINCT {column} FROM training WHERE {column} IS NOT NULL ORDER BY 1 LIMIT {_MOST_CATEGORIES + 1}"

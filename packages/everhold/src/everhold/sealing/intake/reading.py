@@ -1,7 +1,7 @@
 """Reads rows from files, data frames and Arrow tables into one DuckDB relation, and writes them to Parquet files.
 
-How much is read at all is decided first: a small file can unpack to more than a machine holds, and says so before it is
-read. `everhold.sealing.intake.delimited` says what the texts of CSV and TSV files mean.
+The number of rows is limited before anything is read, because a small compressed file can unpack to more than a machine
+holds. `everhold.sealing.intake.delimited` says what the texts of CSV and TSV files mean.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def read_rows(
     most_rows: int = MOST_ROWS,
     kinds: Mapping[str, ColumnKind] | None = None,
 ) -> None:
-    """Create the view ``name`` on a source in a connection. A stream can be read once only.
+    """Create the view ``name`` on a source in a connection. A source that is a stream can be read only once.
 
     Args:
         connection: A connection of the steward's own, not a locked one.

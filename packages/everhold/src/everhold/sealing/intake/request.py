@@ -30,12 +30,12 @@ class Rows:
             default needs at least ten training rows for each class, on average. With fewer, pass the classes if labels
             are texts, or numbers other than 0 and 1. With ``"open"`` no prediction is refused for its class.
         features: ``"public"`` if everybody may see all columns but the label, as in a competition: answers are then
-            about labels drawn anew on these rows. Only queries that read the label are answered then, and rows have to
-            be independent or in `Groups`, given the features. With ``"sealed"`` nobody who asks sees any column of the
-            sealed rows: expressions and estimators are about the population that they come from, predictions as arrays
-            about labels drawn anew on these rows.
-        stratified: Column by whose values the table was split, so that both parts have them in the same shares, as by
-            ``everhold split --stratify`` and ``train_test_split(stratify=...)``. Training rows then reveal how often
+            about the same rows with labels drawn anew. Only queries that read the label are answered, and given the
+            features, rows have to be independent or in `Groups`. With ``"sealed"`` nobody who asks sees any column of
+            the sealed rows: answers to expressions and estimators are about the population of the rows, and answers to
+            arrays of predictions about the same rows with labels drawn anew.
+        stratified: Column by whose values the table was split, so that each value has the same share in both parts, as
+            by ``everhold split --stratify`` and ``train_test_split(stratify=...)``. Training rows then reveal how often
             each value is sealed, so answers are for rows with the values in these shares. It needs independent rows.
         independent: Columns that neither group nor order the rows, although training rows may look so. Rows with equal
             or neighbouring values of them were drawn independently, as with people of one age. `everhold` then does not
@@ -74,8 +74,8 @@ class Planning:
 
     Attributes:
         slack: A guess costs no budget if its distance from the population's value is less than this part of the radius.
-        allow_vacuous: Seal the rows even if the promise is useless: the guaranteed radius, and the width expected for
-            honest guesses, are half the range or more.
+        allow_vacuous: Seal the rows even if the promise is useless, which is when the guaranteed radius, and the width
+            expected for honest guesses, are half the range or more.
         grows: Whether rows that arrive later get a budget of their own. `Holdout.append` adds such rows. Half of the
             probability of failure is kept for them. Without ``grows`` rows can be appended as well: intervals then
             become narrower, and the budget does not change. ``grows`` needs guess_and_check without a slack. With
@@ -116,7 +116,7 @@ class ExtensionSettings(Protocol):
     """Protocol of an extension's settings, which `Holdout.create` takes under the extension's name."""
 
     def parts(self, name: str, confidence: float) -> Sequence[DealtPart]:
-        """Return the holdouts among which the rows are dealt, this one first. Empty if this holdout keeps all rows.
+        """Return the parts into which the rows are dealt, this holdout's first. Empty if this holdout keeps all rows.
 
         Args:
             name: Name of the holdout.
@@ -134,7 +134,7 @@ class ExtensionSettings(Protocol):
         """Return the mechanism and the number of queries to plan for, given those that were requested.
 
         Raises:
-            HoldoutRejected: If that mechanism does not fit. Nothing was created.
+            HoldoutRejected: If the extension does not work with the mechanism. Nothing was created.
         """
 
     def adjust(self, mechanism: Mechanism) -> Mechanism:
@@ -226,14 +226,17 @@ class SealRequest:
 
     Attributes:
         holdout: The rows to seal, or a table of an engine that keeps the rows.
-        training: Open rows of the same columns; beside a table that stays, another table of its engine may be given.
+        training: Training rows with the same columns. If the sealed rows stay in an engine, this may be another table
+            of that engine.
         label: Column with the true values, for metrics such as accuracy.
         rows: Additional declarations about the rows.
         dependence: Declared dependence of the rows; None if nothing is declared.
         seed: Seed of predictable noise, for simulations only. None for secret noise.
         extensions: Settings of extensions by name.
-        dealt: Facts about the part and its holdout if the rows are one part of dealt rows, else None.
-        content_key: Key of the picture of the rows in a storage that has none, the same for all parts; secret.
+        dealt: Facts about the part and its holdout if the rows are one part of a table dealt among several holdouts,
+            else None.
+        content_key: Secret key for the first sketches of rows in a storage (`everhold.sealing.resealing`), the same for
+            all parts of a table.
 
     Raises:
         ValueError: If a declaration cannot be right for any rows.

@@ -1,7 +1,7 @@
 """Splits one table into training rows and rows to seal, with rows that belong together on one side.
 
-Which rows are sealed follows from their number, their groups, their times or their classes, and from chance, and from
-nothing else. The rows themselves go from file to file through the engine and are never all in memory.
+Which rows are sealed depends only on their number, their groups, times or classes, and on chance. The rows themselves
+go from file to file through the engine and are never all in memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Parts:
 
     Attributes:
         side: Shape (rows,): 0 for training rows, 1 for sealed ones, 2 for rows that neither side gets.
-        groups: Shape (rows,): which rows belong together, as whole numbers; None where each stands alone.
+        groups: Shape (rows,): number of each row's group. None if each row stands alone.
     """
 
     side: NDArray[np.int8]
@@ -102,13 +102,7 @@ def by_group(groups: NDArray[np.int64], share: float, rng: np.random.Generator) 
 
 
 def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator) -> Parts:
-    """Seal a simple random sample of each class, of the same share up to one row.
-
-    Args:
-        classes: Class of each row, shape (rows,).
-        share: Share of the rows of each class to seal.
-        rng: Source of randomness.
-    """
+    """Seal a simple random sample of each class. Every class has the same share of sealed rows, up to one row."""
     _, first, found, counts = np.unique(classes, return_index=True, return_inverse=True, return_counts=True)
     if len(counts) > _MOST_CLASSES:
         raise _refused(
@@ -126,7 +120,7 @@ def by_class(classes: NDArray[np.int64], share: float, rng: np.random.Generator)
 
 
 def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: float) -> Parts:
-    """Assign the last rows to the sealed rows. Rows within a gap before the sealed rows are left out.
+    """Seal the last rows in time. Rows less than a gap before the first sealed row are left out.
 
     Args:
         times: Time of each row, shape (rows,).
@@ -165,7 +159,6 @@ def _number(count: int, share: float, what: str) -> int:
 
 
 def _refused(problem: str, advice: str) -> HoldoutRejected:
-    """Return the error for a table that cannot be split so."""
     return HoldoutRejected(f"{problem}. {advice}.")
 
 
@@ -176,10 +169,12 @@ class SplitRule:
     Attributes:
         share: About which share of the rows is sealed, in (0, 1).
         groups: Column whose equal values belong together: whole groups are sealed.
-        time: Column of times: the last rows are sealed, and `BLOCK` is added.
+        time: Column of times: the last rows are sealed, and the column `BLOCK` with the number of each row's block is
+            added.
         stratify: Column whose values keep their shares.
-        gap: With a time: days, or units of a column of numbers, that are left out.
-        block: With a time: days, or units, that are numbered as one block; four times the gap by default.
+        gap: Length of time before the first sealed row whose rows are left out, in days or in units of a column of
+            numbers.
+        block: Length of time whose rows have one block number, in the same units; four times the gap by default.
     """
 
     share: float
@@ -243,7 +238,7 @@ def _check_absent(targets: list[Path]) -> None:
 def _parts(
     connection: duckdb.DuckDBPyConnection, kinds: dict[str, ColumnKind], rule: SplitRule, rng: np.random.Generator
 ) -> Parts:
-    """Return for each row of the table whether the rule assigns it to the sealed rows or the training rows."""
+    """Apply a rule to the rows of the table."""
     share, time = rule.share, rule.time
     named = rule.groups or time or rule.stratify
     if named is None:
@@ -276,15 +271,14 @@ def _check_column(name: str, kinds: dict[str, ColumnKind]) -> None:
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.float64]:
-    """Return the values of an SQL expression for all rows of the table, nan for missing values."""
     found = np.ma.asanyarray(connection.execute(f"SELECT {text} AS found FROM source").fetchnumpy()["found"])
     return np.asarray(found.filled(np.nan) if found.dtype.kind == "f" else np.ma.getdata(found))
 
 
 def _write(connection: duckdb.DuckDBPyConnection, parts: Parts, side: int, path: Path, *, numbered: bool) -> None:
-    """Write the sealed rows or the training rows to their file.
+    """Write the rows of one side to a file, in the order of the table.
 
-    `numbered` says whether to add a column with the number of each row's group or block.
+    If `numbered` is true, a column with the number of each row's group or block is added.
     """
     columns = {"side": parts.side, **({BLOCK: parts.groups} if numbered and parts.groups is not None else {})}
     connection.register("sides", columns)
@@ -310,7 +304,8 @@ def dealt_files(
         folder: Private folder for the files.
         shares: Share of each part. The shares add up to 1.
         groups: Column whose equal values stay together; None to deal rows.
-        order: Column by whose order rows, or groups by their first row, come to the last part first; None for chance.
+        order: Column that sorts the rows, or the groups by their first row. The first rows go to the last part. None to
+            deal at random.
         rng: Source of randomness that assigns rows to parts if there is no `order`. It is used for nothing else.
 
     Returns:

@@ -90,10 +90,12 @@ class FileStructure:
         return known[column]
 
     def _a_few_at_a_time(self, columns: Sequence[str]) -> Iterator[str]:
-        """Yield the columns one by one. Of a wide table a few columns at a time are copied, and stand in its place.
+        """Yield names of columns one by one.
 
-        A statement on a wide file takes time for all its columns, however few it reads. Of a long table nothing is
-        copied, because copies would take longer than they save.
+        Meanwhile the tables of a wide file are replaced by copies of a few columns.
+
+        A statement on a wide file takes time for all its columns, even if it reads one. A long table is not copied,
+        because copying would take longer than it saves.
         """
         if not columns or len(self._sealed.columns) <= _FEW_COLUMNS or max(self.rows, self.training_rows) > _MANY_ROWS:
             yield from columns
@@ -161,10 +163,10 @@ class FileStructure:
         return all(self._fetch(f"SELECT {', '.join(there)}")[0])
 
     def whole_groups(self, apart: Collection[str], declared: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns whose groups are each entirely sealed or entirely training, fewest groups first.
+        """Return the columns by which the table was apparently split in whole groups, fewest groups first.
 
-        None of their values is on both sides, although a split row by row would have put some values on both. Columns
-        that only follow the time of a split, and groups inside declared ones, are left out.
+        No value of such a column is on both sides, although a random split row by row would have put some values on
+        both. Columns that only follow the time of a split, and groups inside declared ones, are left out.
 
         Args:
             apart: Columns with no value on both sides; see the method `apart`.
@@ -182,7 +184,7 @@ class FileStructure:
         return tuple(sorted(found.keys() - set(inside) - set(calendar), key=lambda name: (found[name], name)))
 
     def _unlikely_groups(self, column: str) -> int:
-        """Return the number of training groups if a random split would hardly leave every group whole, else 0."""
+        """Return a column's number of training groups if a random split would hardly leave each whole, else 0."""
         name, known = quoted(column), f"NOT ({is_missing(column, self._sealed.columns)})"
         training, sealed = self.training_rows, self.rows
         most, least = max(training, sealed) / (training + sealed), min(training, sealed) / max(training, sealed)
@@ -215,7 +217,7 @@ class FileStructure:
         return bool(first > end or last < start)
 
     def _follows(self, column: str, clock: str) -> bool:
-        """Return whether a column is the time column, or never decreases with time, as weeks and months do."""
+        """Return whether a column is the given time column, or never decreases with time, as weeks and months do."""
         if column == clock:
             return True
         name, time = quoted(column), quoted(clock)
@@ -223,7 +225,7 @@ class FileStructure:
         return self._follow_each_other(column) and not self._count(f"SELECT count(*) FROM ({falls}) WHERE falls")
 
     def series(self, order_by: str, *, within: str | None) -> SeriesFacts:
-        """Return the lengths, ties and steps of the series that a column puts the rows in, within each group."""
+        """Return lengths, ties and steps of the series that a column makes of the rows within each group."""
         place = self._place(order_by)
         group = "'all'" if within is None else self._ids(within)
         lengths = self._fetch(
@@ -266,9 +268,10 @@ class FileStructure:
     def _training_side(
         self, place: str, group: str, *, usual: float | None
     ) -> tuple[Literal["none", "before", "after", "among"], float | None]:
-        """Return on which side of the sealed series the training rows lie, and at least how many steps away.
+        """Return on which side of the sealed series the training rows lie, and the least distance in steps.
 
-        A series whose rows are all farther apart than the usual step has steps of its own.
+        If all rows of a series are farther apart than the usual step, their smallest distance is used as the step. The
+        distance is None if training rows lie among sealed rows, or if it is unknown.
         """
         if not self.training_rows:
             return "none", None
@@ -357,7 +360,7 @@ class FileStructure:
 
 
 def _steps(what: str, place: str, group: str) -> str:
-    """Return SQL for every row's series, position, and distance from the previous row."""
+    """Return SQL that gives for each row its series, its position, and its distance from the previous row."""
     return (
         f"SELECT {group} AS series, {place} AS place, "
         f"{place} - lag({place}) OVER (PARTITION BY {group} ORDER BY {place}) AS step FROM {what}"

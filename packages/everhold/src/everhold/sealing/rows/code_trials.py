@@ -118,7 +118,6 @@ def check_rows_alone(values: Callable[[Table], NDArray[Any]], table: Table, whol
 
 
 def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Return whether two arrays are equal up to rounding errors."""
     if one.dtype.kind != "f" or other.dtype.kind != "f":
         return bool(np.array_equal(one, other))
     precision = max(1e-9, 100.0 * float(np.finfo(other.dtype).eps))
@@ -127,7 +126,7 @@ def _agree(one: NDArray[Any], other: NDArray[Any]) -> bool:
 
 
 def rows_of(table: Table) -> int:
-    """Return the number of rows of a table."""
+    """Return the number of rows of a table of arrays."""
     return len(next(iter(table.values())))
 
 
@@ -137,7 +136,7 @@ _MOST_PREDICTED = 8  # models of which predictions are held at a time
 
 @contextmanager
 def predicted_once() -> Iterator[None]:
-    """Context in which a model predicts the same rows only once. Predictions are forgotten at the end."""
+    """Context in which the predictions of a model for the rows of a store are computed once and then reused."""
     if _PREDICTED.get() is not None:
         yield
         return
@@ -149,7 +148,7 @@ def predicted_once() -> Iterator[None]:
 
 
 def _once(of: object, function: EstimatedValues, found: Callable[[], Any]) -> Any:
-    """Return a value cached for a model and a store of rows. It is computed once inside `predicted_once`."""
+    """Return what `found` computes for a model and a store of rows. Within `predicted_once` it is called only once."""
     known = _PREDICTED.get()
     if known is None or of is None:
         return found()
@@ -221,7 +220,7 @@ _warning_filters = threading.RLock()  # the filters belong to the whole process,
 
 
 def _after_fork_in_child() -> None:
-    """Replace the lock, which a thread of the parent may hold."""
+    """Replace the lock in a forked process, because a thread of the parent may hold it."""
     global _warning_filters
     _warning_filters = threading.RLock()
 
@@ -242,13 +241,13 @@ def sealed_values(
 ) -> NDArray[Any]:
     """Return row values without reporting faults: a row on which a function fails gets the value ``fault``.
 
-    Where the function fails on many rows at once, the rows at fault are found (`everhold.sealing.rows.code_trials`):
-    one row with a missing value must not move the others. What a model is held against knows better what such a row
-    counts as: its ``failing`` gives the values of a table of failing rows (`everhold.values.evaluation`). A model
-    predicts before anything is held against labels, so which rows it is called with follows from no label.
+    If the function fails on many rows at once, the failing rows are found one by one, because one row with a missing
+    value must not change the values of other rows (`failing_rows_of`). For a model, its ``failing`` gives the values of
+    the rows on which it fails (`everhold.values.evaluation`). A model predicts before anything is compared with labels,
+    so no label decides with which rows it is called.
 
-    The time depends on how many rows fail: one call for each of them, and some more where nothing that they share tells
-    them from others.
+    The time depends on how many rows fail. Each failing row takes a call, and more calls are needed if no value is
+    common to the failing rows only.
 
     Args:
         function: Function from a table to the values of its rows.
@@ -257,7 +256,7 @@ def sealed_values(
         width: Shape of the value of one row.
         fault: Value of a row on which the function fails.
         of: Store that all of these rows come from. Within `predicted_once` a model predicts its rows only once.
-        failing: Filled with the rows on which a model fails, shape (rows,), by the model's source.
+        failing: Dictionary to which the rows on which a model fails are added, shape (rows,), by the model's source.
 
     Returns:
         Shape (rows, *width).
@@ -329,7 +328,7 @@ def _predictions(function: EstimatedValues, table: Table, rows: int) -> tuple[ND
 
 
 def _at(table: Table, places: NDArray[np.int64]) -> Table:
-    """Return some of the rows as arrays that code cannot change."""
+    """Return the rows at some positions as arrays that an analyst's code cannot change."""
     some = {name: column[places] for name, column in table.items()}
     for column in some.values():
         column.flags.writeable = False
@@ -337,7 +336,7 @@ def _at(table: Table, places: NDArray[np.int64]) -> Table:
 
 
 def made_up_values(function: RowFunction, table: Table, width: tuple[int, ...] = ()) -> NDArray[Any]:
-    """Return the values of a row function for made-up rows, on which it may fail.
+    """Return the values of a row function for made-up rows, or None if it fails on them.
 
     Raises:
         QueryRejected: If the value of a row depends on its place, or on other rows. Nothing is charged.
@@ -406,8 +405,9 @@ def failing_rows_of(
     """Return the rows on which code fails when it is called with a single row.
 
     Args:
-        succeeds: Calls the code with the rows at these positions, and keeps its values if there are any.
-        table: The rows; known to fail together.
+        succeeds: Function that calls the code with the rows at given positions, keeps the values, and returns whether
+            the call succeeded.
+        table: The rows. The code is known to fail if it is called with all of them.
         rows: Number of rows of the table.
         names: Columns that the code reads.
 
@@ -434,7 +434,7 @@ def failing_rows_of(
 
 
 class _SharedValues:
-    """Record of successes and failures of code for each value that several rows have in common."""
+    """Whether code succeeded, and how often it failed, on rows with each value that several rows have in common."""
 
     def __init__(self, table: Table, names: Sequence[str], rows: int) -> None:
         columns, self._values = [np.zeros(rows, dtype=np.int32)], 1  # one value that is never suspect
@@ -488,10 +488,10 @@ class EstimatedValues(ABC):
     """Function from a table to the row values of an estimator: predictions, compared with the label.
 
     Attributes:
-        source: What tells these predictions from all others in one process: the model, and how it is asked.
+        source: Key that identifies these predictions in the process: the model, and the method that predicts.
         features: Columns that the model reads.
-        everywhere: Whether predictions are of the right kind for whatever row, as classes are; numbers may be infinite
-            for made-up rows.
+        everywhere: Whether predictions must be of the right kind for every row, also for made-up rows. True for
+            classes. False for numbers, which may be infinite for made-up rows.
     """
 
     source: tuple[Any, ...]
@@ -502,7 +502,8 @@ class EstimatedValues(ABC):
     def predict(self, table: Table, *, public: bool = False) -> NDArray[Any]:
         """Return one prediction for each row, of the right kind.
 
-        If the rows are public, predictions that cannot be meant are refused, because then a refusal tells nothing.
+        For public rows, impossible predictions such as nan are refused. For sealed rows a refusal would reveal
+        something.
         """
 
     @abstractmethod
@@ -511,18 +512,18 @@ class EstimatedValues(ABC):
 
     @abstractmethod
     def fails(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which predictions are no answer, shape (rows,)."""
+        """Return for each prediction whether it is unusable, shape (rows,). Its row then counts as failing."""
 
     @abstractmethod
     def failing(self, table: Table) -> NDArray[Any]:
-        """Return the values of rows on which the model fails."""
+        """Return the row values that count for rows on which the model fails."""
 
     def __call__(self, table: Table) -> NDArray[Any]:
         """Return the row values of a table."""
         return self.judged(self.predict(table), table)
 
     def judged(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
-        """Return the row values of predictions. A prediction that is no answer gets a failing row's value."""
+        """Return the row values of predictions. An unusable prediction gets the value of a failing row."""
         values = self.judge(predictions, table)
         if (fails := self.fails(predictions)).any():
             values = np.array(values, dtype=np.float64)
@@ -555,7 +556,7 @@ _COUNTS_CORES = frozenset(("lscpu", "sysctl"))  # programs that joblib runs once
 
 
 class _Watch(threading.local):
-    """Record, by thread, of the events that were refused while declared code ran."""
+    """Record, for one thread, of the accesses that were refused while a declared model's code ran."""
 
     refused: list[str] | None = None
     calling: bool = False
@@ -601,7 +602,7 @@ def used_alone(when: str) -> Iterator[None]:
 
 @contextmanager
 def calling_code() -> Iterator[None]:
-    """Context of a call of an analyst's code. Events are refused only within `declared_code`."""
+    """Context of a call of an analyst's code. Accesses are refused only in such a call within `declared_code`."""
     before, _WATCH.calling = _WATCH.calling, True
     try:
         yield
@@ -634,7 +635,7 @@ def _refuse(watch: _Watch, event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_installed(file: Any) -> bool:
-    """Return whether a file is an installed package's, the machine's, or an open descriptor, which may be read."""
+    """Return whether declared code may read a file: of an installed package, of the machine, or an open descriptor."""
     if not isinstance(file, str | bytes | os.PathLike):
         return True
     found = Path(os.fsdecode(file)).resolve()

@@ -1,12 +1,13 @@
 """Reader of a sealed file: a DuckDB connection that can read this one file, unchanged, and nothing else.
 
-The lock-down is a second wall: no analyst's text reaches the engine anyway. It does not protect the sealed file from
-being written (`COPY ... TO` the allowed path works in DuckDB 2.0); the fingerprint shows that. Before DuckDB 2 a
-statement may print query plans to the screen, though to no file. Neither the time limit of a statement nor DuckDB's
-memory limit is hard; a service that needs hard ones runs this in a worker process with RLIMIT_CPU and RLIMIT_AS.
+The restriction is a second protection, because no analyst's text reaches the engine anyway. It does not protect the
+sealed file from being written (`COPY ... TO` the allowed path works in DuckDB 2.0), but the fingerprint then differs.
+Before DuckDB 2 a statement may print query plans to the screen, but to no file. Neither the time limit of a statement
+nor DuckDB's memory limit is exact. A service that needs exact limits runs this in a worker process with RLIMIT_CPU and
+RLIMIT_AS.
 
-Expressions over the rows are no statements: `rows.columns` reads columns here, and NumPy evaluates them.
-Most rewriting is switched off, because DuckDB's optimizer may drop a test for nan on the word of the file's statistics.
+Analysts' expressions are not translated to SQL: `rows.table` reads columns here, and NumPy evaluates the expressions.
+Most of DuckDB's optimiser is switched off, because it may drop a test for nan if the file's statistics name no nan.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class TimeLimits:
     def at_most(self, seconds: float, stop: Callable[[], object]) -> Iterator[None]:
         """Return a context with a time limit, at which another thread calls ``stop``.
 
-        After the context has ended, it is never called.
+        After the context has ended, ``stop`` is never called.
 
         Args:
             seconds: Time limit in seconds.
@@ -89,7 +90,7 @@ class TimeLimits:
                 self._limits.pop(key, None)
 
     def _watch(self) -> None:
-        """Stop statements as their limits pass, for ever."""
+        """Loop of the thread that stops statements when their limits have passed."""
         with self._changed:
             while True:
                 self._changed.wait(self._stop_late_ones(time.monotonic()))  # waits without a name for any task
@@ -117,11 +118,11 @@ class Embedded:
 
     Args:
         path: A file written by `everhold.sealing.intake.files.seal_rows`.
-        fingerprint: What the file has to be, now and around whatever needs it; None for a file that is not checked.
+        fingerprint: SHA-256 that the file must have, now and at each reading. None for a file that is not checked.
         what: Name of the rows in messages, "holdout" or "training".
 
     Attributes:
-        reading: Makes a context in which rows are read: the state of the file is compared before and after.
+        reading: Function that returns a context for reading rows. The state of the file is compared before and after.
 
     Raises:
         IntegrityError: If the file is missing, or does not have the fingerprint. Nothing is charged.
@@ -245,7 +246,8 @@ def locked_connection(
 
     Raises:
         HoldoutRejected: If column names differ in case only, which the engine cannot tell apart.
-        EverholdError: If the file cannot be read or the lock-down fails; without the engine's words.
+        EverholdError: If the file cannot be read or the connection cannot be restricted. The message does not quote the
+            engine.
     """
     file, pattern = (
         str(path.resolve()),
@@ -292,10 +294,10 @@ def fetched(
         connection: A `locked_connection`, not in use elsewhere.
         sql: The SQL statement.
         as_arrays: Whether to return arrays.
-        max_seconds: Soft limit; the engine is interrupted then.
+        max_seconds: Time after which the engine is interrupted, which may take a while.
 
     Raises:
-        EverholdError: If the engine fails or takes too long; without its words.
+        EverholdError: If the engine fails or takes too long. The message does not quote the engine.
     """
     # DuckDB has a limit of its own from version 2 on only
     with engine_errors_hidden, _LIMITS.at_most(max_seconds, connection.interrupt):
@@ -329,7 +331,7 @@ def _text(value: str) -> str:
 class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a context manager reads like a function
     """Context that replaces exceptions of other packages by everhold errors, because engines may quote rows.
 
-    Interrupts, and errors and warnings of everhold pass.
+    Interrupts, and everhold's own errors and warnings, are not replaced.
 
     Args:
         instead: Function from an error to the error that replaces it.
@@ -341,7 +343,6 @@ class errors_hidden(contextlib.AbstractContextManager[None]):  # noqa: N801  a c
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Replace an error."""
         if not isinstance(error, Exception) or isinstance(error, (EverholdError, EverholdWarning)):
             return
         hidden = self._instead(error)
@@ -389,7 +390,10 @@ def check_fingerprint(path: Path, expected: str, *, what: str) -> None:
 
 
 def same_table(first: Path, second: Path) -> bool:
-    """Return whether two Parquet files with as many rows have the same rows in the same order. Secret if sealed."""
+    """Return whether two Parquet files of equal length have the same rows in the same order.
+
+    For sealed rows the result is secret.
+    """
     with duckdb_files.spilling_into(first.parent) as connection:
         tables = [
             connection.read_parquet(duckdb_files.file_pattern(path), file_row_number=True) for path in (first, second)
@@ -430,7 +434,7 @@ class UnchangedFile:
                 raise self._changed("read", "verify the ledger, then ask again") from None
 
     def _check(self) -> tuple[int, ...]:
-        """Compare the fingerprint, and return the state of the file that was compared."""
+        """Check the file's fingerprint, and return the state of the file to which it applies."""
         before = _state(self._path)
         check_fingerprint(self._path, self._expected, what=self._what)
         if _state(self._path) != before:

@@ -1,7 +1,7 @@
 """Evaluation of queries on rows that every store shares: functions, predictions and statistics.
 
-A store of rows inherits `EvaluatedRows` and gives it the row values of expressions, columns, groups and row ids. What
-is decided here follows from public facts alone.
+A store of rows inherits `EvaluatedRows` and gives it the row values of expressions, columns, groups and row ids. All
+decisions here depend only on public facts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RowStore(Protocol):
     """Protocol of a store of rows, which evaluates queries to exact integers. Safe to use from several threads.
 
     A row value is a whole number of grid units, from 0 to ``unit``. All stores return the same integers for the same
-    rows. What a store raises says nothing about sealed rows: errors of code and of engines are replaced.
+    rows. Errors of a store reveal nothing about sealed rows: errors of code and of engines are replaced.
 
     Attributes:
         rows: Number of rows.
@@ -141,7 +141,7 @@ class EvaluatedRows(ABC):
 
     @abstractmethod
     def _expression_grids(self, values: Sequence[RowValue], *, unit: int) -> Iterator[NDArray[np.int64]]:
-        """Yield for each expression the value of every row, shape (rows,)."""
+        """Yield for each expression the value of every row in grid units, shape (rows,)."""
 
     @abstractmethod
     def _column_arrays(self, names: Sequence[str]) -> Mapping[str, Any]:
@@ -153,7 +153,7 @@ class EvaluatedRows(ABC):
 
     @abstractmethod
     def _sizes_of_groups(self, group_by: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the sizes of groups, and how many groups have each. Public if the column is."""
+        """Return the different sizes of groups, and how many groups have each size. Public if the column is."""
 
     @abstractmethod
     def _row_ids(self, name: str) -> list[Any]:
@@ -204,21 +204,21 @@ class EvaluatedRows(ABC):
     ) -> tuple[NDArray[np.int64], list[Any]]:  # fmt: skip
         """Return totals, and the statistics that interval procedures need, from one reading of the rows.
 
-        The row values of what needs more than a total are computed as for `totals`, without a branch that depends on
-        them, and then summed up by `rows.sums`, which says what its time depends on. Sums of groups follow
-        the column of the groups, which is public. Code meets sealed rows in the secret order, here as well.
+        If a query needs more than a total, its row values are computed without a branch that depends on them, as in
+        `totals`, and then summed by `rows.sums`, which says what its time depends on. The column of the groups decides
+        the order of sums by group, and is public. Functions receive sealed rows in the secret order.
 
         Args:
             queries: Queries to evaluate.
             needs: Statistics that the interval procedure of each query needs, see
                 `everhold.guarantees.intervals.base.Procedure`.
             parts: Number of parts of the rows, as for `totals`. If it is not 1, only totals may be needed.
-            group_by: Column whose equal values make a group, for what needs groups.
+            group_by: Column whose equal values make a group, for statistics of groups.
             unit: Grid steps between 0 and 1.
 
         Returns:
-            Totals as for `totals`, of a ratio ``rows * unit * sum(min(a, b)) / sum(b)`` rounded down, 0 if no row
-            counts; and for each query `Cells`, `GroupSums`, `Pairs`, or None where the total is all that is needed.
+            Totals as for `totals`, and for each query `Cells`, `GroupSums`, `Pairs`, or None if the total is enough.
+                The total of a ratio is ``rows * unit * sum(min(a, b)) / sum(b)`` rounded down, or 0 if no row counts.
 
         Raises:
             QueryRejected: If these are public rows and a function fails on them.
@@ -262,7 +262,7 @@ class EvaluatedRows(ABC):
             return _summary(self, need, [grid], group_by, unit)
 
     def group_index(self, group_by: str) -> NDArray[np.int64]:
-        """Return the group of each row, by equal values of a column, from 0, shape (rows,). Secret if sealed."""
+        """Return the group of each row, by equal values of a column, from 0, shape (rows,). Secret for sealed rows."""
         with self.reading():
             if group_by not in self._group_indices:
                 self._group_indices[group_by] = self._index_of_groups(group_by)
@@ -294,12 +294,7 @@ class EvaluatedRows(ABC):
 
 
 def is_known(query: BoundQuery, *, sealed: bool) -> bool:
-    """Return whether a query comes with the row values of these rows, which training rows may have.
-
-    Args:
-        query: The query.
-        sealed: Whether the rows are sealed. Sealed rows never have such values.
-    """
+    """Return whether the row values of these rows are given with a query. Only for training rows they can be."""
     return not sealed and query.training_values is not None
 
 
@@ -334,7 +329,7 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
 def _shown(
     rows: EvaluatedRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
 ) -> list[tuple[int, Any]]:
-    """Return the total of each query, and the statistics that its interval procedure needs."""
+    """Return each query's total, and the statistics that its interval procedure needs, from row values in memory."""
     shown = rows._counted(queries, needs, group_by, unit)
     left = [place for place in range(len(queries)) if place not in shown]
     parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
@@ -359,7 +354,7 @@ def _summary(
 ) -> tuple[int, Any]:
     """Return the total and the statistics of one query, from its row values or from those of a ratio's parts.
 
-    `yes_no` says whether every row value is 0 or 1.
+    `yes_no` is true if every row value is 0 or 1.
     """
     if need == "cells":
         cells = cells_of(grids[0], unit=unit)
@@ -383,7 +378,7 @@ def _summary(
 def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
     """Return the number of bins along each axis of the histogram of units, or 0 if each unit has its own bin.
 
-    `yes_no` says whether all row values are 0 or 1.
+    `yes_no` is true if all row values are 0 or 1.
     """
     if need in ("cells", "total"):
         return 0
@@ -418,7 +413,8 @@ class NotedRows:
     """Secret record of the sealed rows on which models fail.
 
     Attributes:
-        by_model: Shape (rows,) by a model's source; None where it fails on no row.
+        by_model: For each model's source, the rows on which the model fails, shape (rows,), or None if it fails on no
+            row.
     """
 
     by_model: dict[Any, NDArray[np.bool_] | None] = field(default_factory=dict, repr=False)
@@ -463,7 +459,7 @@ class CodeOnRows:
         rows: Store of the rows.
         schema: Schema of the holdout.
         are_sealed: Whether faults of functions must go unreported.
-        order_key: Makes the secret order in which code meets sealed rows; None for their own order.
+        order_key: Key of the secret order in which functions receive sealed rows. None for the stored order.
     """
 
     rows: EvaluatedRows
@@ -484,7 +480,7 @@ class CodeOnRows:
         return self._on_grid(self._of(function, query), query, unit)
 
     def totals(self, function: RowFunction, query: BoundQuery, *, parts: int, unit: int) -> NDArray[np.int64]:
-        """Return sums of row values over each part of the rows, in grid units."""
+        """Return sums of a function's row values over each part of the rows, in grid units."""
         values = self._of(function, query)
         if values.dtype == np.bool_ and parts == 1:
             return np.array([np.count_nonzero(values) * unit], dtype=np.int64)
@@ -492,7 +488,6 @@ class CodeOnRows:
         return np.array([grid[part::parts].sum() for part in range(parts)], dtype=np.int64)
 
     def _of(self, function: RowFunction, query: BoundQuery) -> NDArray[Any]:
-        """Return the row values of a query's function for these rows."""
         rows, names = self.rows, tuple(self.schema.columns) if query.reads is None else query.reads
         if isinstance(function, Joined):
             raise TypeError(
@@ -522,9 +517,7 @@ class CodeOnRows:
     ) -> NDArray[Any]:
         """Return the values of a function for sealed rows, which the function receives in a secret order.
 
-        A function that breaks the rules and uses the position of a row then sees an unrelated row.
-
-        So what it makes of a row's place, against the rules, meets a row that has nothing to do with it.
+        So if a function uses the position of a row, which is forbidden, the position says nothing about the row.
         """
         table, order = self.table(names), slice(None) if self._order is None else self._order
         failing: dict[Any, NDArray[np.bool_]] = {}

@@ -1,9 +1,9 @@
 """Opens the rows of a holdout, sealed and training, in a file or in a table that stays where it is.
 
-Rows of a file are read by `table.StoredRows`. Tables elsewhere come from extensions: an entry point of
-the group ``everhold.rows`` is named as the scheme of an address, ``scheme://host``, and names a class whose instances
-are `SealableTable`. Such a class is imported when an address has its scheme; a table that is handed in needs no entry
-point until its holdout is opened again from the ledger alone.
+Rows of a file are read by `table.StoredRows`. Tables in engines come from extensions. An entry point of the group
+``everhold.rows`` has the scheme of an address as its name, as in ``scheme://host``, and a class of `SealableTable` as
+its object. The class is imported when an address has its scheme. If a table is passed as an object, no entry point is
+needed until its holdout is opened again without the object.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _METHODS = ("check_unaltered", "close", "pinned", "sealed_rows", "sealing", "to_
 class SealableTable(Protocol):
     """Protocol of a table in an engine, which can be passed to `Holdout.create` instead of rows.
 
-    `arrival_rows` and `arriving` are needed of tables to which rows arrive; such a table has ``arrived`` and ``until``
-    among the facts of `to_dict`.
+    Only a table to which rows arrive needs `arrival_rows` and `arriving`. The facts that `to_dict` returns for such a
+    table include ``arrived`` and ``until``.
 
     Attributes:
         kind: Name in ledger and certificate.
@@ -79,8 +79,8 @@ class SealableTable(Protocol):
 
         Args:
             folder: Private folder for the training file.
-            request: The training rows, and what is declared; its holdout is this table.
-            key: The steward's, for the fingerprint.
+            request: The request to seal, whose `holdout` is this table.
+            key: The steward's key, for the fingerprint.
 
         Raises:
             HoldoutRejected: If the rows cannot be sealed as they stand.
@@ -112,7 +112,7 @@ class SealableTable(Protocol):
         """Check arriving rows inside the engine before they are sealed.
 
         Raises:
-            HoldoutRejected: If they do not fit. Nothing was changed.
+            HoldoutRejected: If the rows do not fit the sealed rows. Nothing was changed.
             Unavailable: If the engine cannot be reached.
         """
 
@@ -135,7 +135,8 @@ class SealedRows:
     Attributes:
         facts: Public facts of the rows.
         structure: Arrangement of the rows, for dependence models and for diagnosis.
-        content: From the key of a storage, or None for a new one, to a sketch that tells equal rows.
+        content: Function from the storage's key, or from None for a new key, to a sketch that shows whether other rows
+            are equal.
         check_still: Raises `HoldoutRejected` if the rows were changed meanwhile.
     """
 
@@ -161,7 +162,7 @@ def is_table(rows: object) -> TypeGuard[SealableTable]:
 
 
 def table_at(url: str, table: str) -> SealableTable:
-    """Return the table of a name at the address of an engine.
+    """Return the table with a name in the engine at an address.
 
     Args:
         url: The address, with a password if it needs one.
@@ -213,7 +214,7 @@ def table_of(facts: Mapping[str, Any], given: SealableTable | None = None) -> Se
 
 
 def _of_environment(facts: Mapping[str, Any]) -> SealableTable:
-    """Return the table at an address from the environment: at the recorded place, else of the same kind."""
+    """Return the table at the address that the environment has for its recorded place, or else for its kind."""
     name = str(facts["table"])
     tables = [table_at(url, name) for url in os.environ.get(ENGINE_VARIABLE, "").split()]
     kin = [table for table in tables if table.kind == facts["kind"]]
@@ -237,7 +238,7 @@ def engine_of(
         configuration: Settings of the holdout.
         key: Key of the steward.
         given: Engine that the caller passed, or None.
-        checked: Whether its rows were just checked.
+        checked: Whether the rows of the table were just checked, so that they need no check here.
 
     Raises:
         IntegrityError: If the table does not hold the rows that were sealed.
@@ -293,7 +294,7 @@ def training_rows(folder: Path, configuration: dict[str, Any], engine: SealableT
 
 
 def latest_until(configuration: Mapping[str, Any], arrivals: Sequence[Mapping[str, Any]]) -> str:
-    """Return the time up to which rows are sealed, as the steward or the table says, or an empty text."""
+    """Return the time until which rows have arrived, as the steward or the table recorded it, or an empty text."""
     times = [str(each["until"]) for each in arrivals if each.get("until")]
     return max(times, default=str(configuration.get("engine", {}).get("until") or ""))
 

@@ -1,14 +1,14 @@
 """Statistics of row values for interval procedures: exact histograms, sums of groups and pairs, from arrays.
 
-All of it is made of integers, so it is the same from every engine and for every order of summation. Adding up a
-histogram passes every row once, in `_LANES` copies of the cells in turn, so that rows of one cell do not wait for each
-other: its time says next to nothing about the values. Putting groups or pairs in order is a sort, which may be faster
-for values that are alike or in order already.
+All of it is made of integers, so it is the same from every engine and for every order of summation. A histogram is
+summed in one pass over the rows. The pass uses `_LANES` copies of the bins in turn, so that consecutive rows of one bin
+do not slow each other down, and the time says next to nothing about the values. Groups or pairs are sorted, which may
+be faster for values that are equal or in order already.
 
-Groups, and pairs of a ratio, are as many as there are groups or rows. From `MOST_KINDS` on they are not told apart any
-more: units of one size whose sums lie in one cell of a coarse grid become lotteries over its corners with the same
-means, which can only widen an interval (`everhold.guarantees.intervals.joint`, *Summaries*). Public facts decide
-that, never what the rows hold.
+There may be as many sums of groups, or pairs of a ratio, as there are groups or rows. From `MOST_KINDS` on they are
+binned: units of one size whose sums lie in one cell of a coarse grid are replaced by a mixture of the cell's corners
+with the same mean, which can only widen an interval (`everhold.guarantees.intervals.joint`, *Summaries*). Only public
+facts decide whether they are binned.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def group_sums_of(
         sizes: Number of rows of each group, shape (groups,).
         sums: Sum of the row values of each group in grid units, shape (groups,).
         unit: Grid steps between 0 and 1.
-        across: Cells in which they are counted, from `cells_across`.
+        across: Number of bins of each size, from `cells_across`; 0 to keep each sum.
 
     Examples:
         >>> group_sums_of(np.array([2, 1, 2]), np.array([4, 0, 4]), unit=4).counts.tolist()
@@ -137,7 +137,8 @@ def pairs_of(
 def cells_across(sizes: NDArray[np.int64], counts: NDArray[np.int64], *, axes: int, unit: int, yes_no: bool) -> int:
     """Return the number of bins along each axis of a histogram of unit sums, or 0 if units are not binned.
 
-    From public facts: the sizes of the units, how many have each, and whether row values are 0 or 1 by type.
+    It depends only on public facts: the sizes of the units, how many units have each size, and whether row values are 0
+    or 1 by type.
 
     Args:
         sizes: Different numbers of rows of a unit, each once, shape (sizes,).
@@ -162,14 +163,15 @@ def group_lotteries(
     sizes: NDArray[np.int64], cells: NDArray[np.int64], counts: NDArray[np.int64], sums: NDArray[np.int64], *,
     across: int, unit: int,
 ) -> GroupSums:  # fmt: skip
-    """Return binned groups as mixtures of both ends of their bins, with the same sums.
+    """Replace binned sums of groups by mixtures of the two ends of each bin, with the same total.
 
     Args:
-        sizes: Rows of each group.
-        cells: In which of the cells from 0 to ``size * unit`` the sums lie, the last one with its upper end.
-        counts: Groups in it.
-        sums: The sum of theirs.
-        across: Number of cells of a size, a divisor of ``unit``.
+        sizes: Number of rows of each group in a bin.
+        cells: Number of the bin, among equally wide bins from 0 to ``size * unit``. The last bin includes its upper
+            end.
+        counts: Number of groups in the bin.
+        sums: Total of the sums of these groups.
+        across: Number of bins for each size, a divisor of ``unit``.
         unit: Grid steps between 0 and 1.
 
     Examples:
@@ -190,17 +192,18 @@ def pair_lotteries(
     sizes: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]], counts: NDArray[np.int64],
     sums: tuple[NDArray[np.int64], NDArray[np.int64]], *, across: int, unit: int,
 ) -> Pairs:  # fmt: skip
-    """Return binned pairs of sums as mixtures of the corners of half bins, with the same sums.
+    """Replace binned pairs of sums by mixtures of the corners of half bins, with the same totals.
 
-    A square is cut along its diagonal, so that no corner of a half has a numerator above its denominator where no unit
-    has, and so that the means alone say what the lottery is. All arrays are of shape (halves,).
+    Each square bin is cut along its diagonal. So no corner has a numerator above its denominator if no unit has, and
+    the means determine the mixture. All arrays are of shape (halves,).
 
     Args:
-        sizes: Rows of each unit.
-        cells: In which cells numerators and denominators lie, as for `group_lotteries`.
-        counts: Units in the half: all of them, or none, have numerators that lie further inside than denominators.
-        sums: The sums of their numerators and denominators.
-        across: Number of cells along either axis, a divisor of ``unit``.
+        sizes: Number of rows of each unit.
+        cells: Numbers of the bins of the numerators and of the denominators, as for `group_lotteries`.
+        counts: Number of units in the half. In one half of a bin the numerator lies further above its bin's lower end
+            than the denominator, in the other half it does not.
+        sums: Totals of the numerators and of the denominators of these units.
+        across: Number of bins along either axis, a divisor of ``unit``.
         unit: Grid steps between 0 and 1.
     """
     step = sizes * (unit // across)
@@ -224,7 +227,7 @@ def apart_of(query: BoundQuery, grid: NDArray[np.int64]) -> tuple[int, Cells]:
 
 
 def named(group_by: str | None) -> str:
-    """Return the group column that an interval procedure needs. ValueError is raised without a declared column.
+    """Return the group column that an interval procedure needs.
 
     Raises:
         ValueError: If no group column is declared.
@@ -245,7 +248,7 @@ def _cells(sums: NDArray[np.int64], sizes: NDArray[np.int64], across: int, unit:
 
 
 def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int64]]:
-    """Return the sort order of tuples, the start of each group of equal tuples in it, and the group sizes."""
+    """Return the sort order of tuples, where each run of equal tuples begins in it, and the lengths of the runs."""
     order = np.lexsort(keys[::-1])
     starts = _starts([key[order] for key in keys])
     return order, starts, np.diff(np.append(starts, len(order))).astype(np.int64)
@@ -254,7 +257,7 @@ def _runs(*keys: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp],
 def _weighed(
     keys: list[NDArray[np.int64]], weights: NDArray[np.float64]
 ) -> tuple[list[NDArray[np.int64]], NDArray[np.float64]]:
-    """Return the different tuples in order with the sums of their weights. Tuples of weight 0 are left out."""
+    """Return the different tuples in order, and the total weight of each. Tuples with the total 0 are left out."""
     filled = weights > 0.0
     keys, weights = [key[filled] for key in keys], weights[filled]
     order = np.lexsort(keys[::-1])
@@ -264,7 +267,7 @@ def _weighed(
 
 
 def _counted(*keys: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """Return the different tuples in order, by the first key first, and how often each occurs."""
+    """Return the different tuples, sorted by the first key first, and how often each occurs."""
     if len(keys) == 1:
         ordered = np.sort(keys[0])
         starts = _starts([ordered])
@@ -274,7 +277,7 @@ def _counted(*keys: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], NDArray
 
 
 def _starts(ordered: list[NDArray[np.int64]]) -> NDArray[np.intp]:
-    """Return where each new tuple starts."""
+    """Return the positions in sorted tuples at which a new tuple begins."""
     first = np.zeros(len(ordered[0]), dtype=bool)
     first[:1] = True
     for key in ordered:

@@ -1,6 +1,6 @@
 """Rows of a file as a row store: DuckDB reads the columns, and NumPy evaluates queries.
 
-Expressions are evaluated by `everhold.sealing.rows.table`, in a time that says nothing of the rows.
+`everhold.values.expressions.arrays` evaluates expressions in a time that says nothing about the rows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StoredRows(EvaluatedRows):
         rows: Number of the rows.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
-        whole: If these are some rows of a public table, the table. None if these are all rows.
+        whole: The public table from which these rows are a part. None if these are all rows.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class StoredRows(EvaluatedRows):
         return self.engine.reading()
 
     def counting(self, query: BoundQuery) -> RowStore:
-        """Return the store that evaluates a query: the table with all rows if it can, else these rows."""
+        """Return the store that evaluates a query: the whole table if it can evaluate the query, else these rows."""
         return self if self.whole is None or not self.whole.counts(query) else self.whole
 
     def _expression_totals(self, values: Sequence[Any], *, parts: int, unit: int) -> NDArray[np.int64]:
@@ -136,7 +136,7 @@ class StoredRows(EvaluatedRows):
     def _counted(
         self, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
     ) -> dict[int, tuple[int, Any]]:
-        """Return histograms computed block by block, if all queries are expressions."""
+        """Return totals and histograms computed block by block if every query is an expression, else nothing."""
         new = [query for query in queries if not is_known(query, sealed=self._sealed)]
         values = [query.row_value for query in new if query.row_value is not None]
         if len(values) < len(queries) or any(need != "cells" for need in needs):
@@ -150,7 +150,7 @@ class StoredRows(EvaluatedRows):
         return found.astype(np.int64), counts.astype(np.int64)
 
     def grids(self, query: BoundQuery, *, unit: int = UNIT) -> tuple[NDArray[np.int64], ...]:
-        """Return row values of public rows in grid units, shape (rows,): one array, or two of a ratio.
+        """Return row values of public rows in grid units, each of shape (rows,): one array, or two arrays for a ratio.
 
         Raises:
             QueryRejected: If a function fails.
@@ -161,7 +161,7 @@ class StoredRows(EvaluatedRows):
             return tuple(grids_of(self, parts_of_ratio(query) or (query,), unit=unit))
 
     def each_grid(self, queries: Sequence[BoundQuery], *, unit: int = UNIT) -> Iterator[NDArray[np.int64]]:
-        """Yield for each query the row values of public rows in grid units, shape (rows,). None is a ratio.
+        """Yield for each query the row values of public rows in grid units, shape (rows,). No query may be a ratio.
 
         Raises:
             QueryRejected: If a function fails.
@@ -241,7 +241,7 @@ class StoredRows(EvaluatedRows):
             return self._blocks((column,)) is None
 
     def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
-        """Return the block of each row in an order, or None if that is the order of the file."""
+        """Return the block of each row in the order of some columns, or None if that is the order of the file."""
         if order_by not in self._orders:
             place = f"row_number() OVER (ORDER BY {', '.join(map(quoted, (*order_by, POSITION)))}) - 1"
             found = self._arrays_of(f"SELECT {POSITION} AS p, {place} AS place FROM {self.engine.source}")
@@ -279,7 +279,7 @@ class StoredRows(EvaluatedRows):
 
 
 class EmbeddedRows:
-    """Evaluator of expressions on columns that lie beside everhold, in a file.
+    """Evaluator of expressions on the columns of a file.
 
     Args:
         store: Store of the rows.
@@ -308,7 +308,7 @@ class EmbeddedRows:
 
         Args:
             values: Row values to add up.
-            part_of: The part of each of some rows in a row.
+            part_of: Function from positions of consecutive rows to the part of each row.
             parts: Number of parts.
             unit: Grid steps between 0 and 1.
         """
@@ -354,7 +354,7 @@ class EmbeddedRows:
         return grids
 
     def _blocks(self, values: Sequence[RowValue], unit: int) -> Iterator[tuple[int, int, list[NDArray[Any]]]]:
-        """Yield positions and row values of some rows at a time."""
+        """Yield, for blocks of consecutive rows, the first position, the end, and the row values of each expression."""
         program: ArrayProgram | None = None
         words: dict[str, Any] = {}
         nodes = [node for value in values for node in value.expression.nodes if node.operation is Operation.COLUMN]
@@ -372,7 +372,7 @@ class EmbeddedRows:
 
 @lru_cache(maxsize=16)
 def _without_words(values: tuple[RowValue, ...], unit: int) -> ArrayProgram:
-    """Return the program of expressions that read no text, kept for the rows that are looked at next."""
+    """Return the program of expressions that read no text. It is cached, because each block of rows uses it."""
     return ArrayProgram(values, {}, unit=unit)
 
 
@@ -458,7 +458,7 @@ class PartedRows(StoredRows):
         return np.asarray(index, dtype=np.int64)
 
     def _blocks(self, order_by: tuple[str, ...]) -> NDArray[np.int64] | None:
-        """Return None, because rows that arrive have no order but that of their arrival."""
+        """Return None, because rows of several files have no order but that of their arrival."""
         return None
 
 
@@ -506,8 +506,8 @@ class KeptColumn:
     """A column or a part of it, in the form that `everhold.values.expressions.arrays.ArrayProgram` reads.
 
     Attributes:
-        values: Doubles, truth values as 0, 1 and 2 for a missing one, or numbers of words.
-        words: The words of texts.
+        values: Doubles; or truth values as 0 and 1, and 2 if missing; or for texts the number of each row's word.
+        words: The different texts by number. Empty for other columns.
     """
 
     values: NDArray[Any]
@@ -564,7 +564,7 @@ class ColumnStore:
     """Reader of the columns of one file, with a cache in memory.
 
     Args:
-        fetch: Runs a statement on the file and gives an array for each column, by name.
+        fetch: Function that runs an SQL statement on the file and returns an array for each column, by name.
         source: SQL that follows FROM for the file, with the column `POSITION`.
         rows: Number of rows.
     """
@@ -635,7 +635,7 @@ def _quoted(name: str) -> str:
 
 
 def _after_fork_in_child() -> None:
-    """Replace the lock, which a thread that stayed with the parent may hold for ever."""
+    """Replace the lock in a forked process, because a thread of the parent may hold it for ever."""
     _kept.lock = threading.RLock()
     for store in list(_stores):
         store.lock = threading.Lock()
@@ -646,12 +646,12 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def _no_words() -> dict[str | None, int]:
-    """Return an empty numbering of words, in which a missing value has the first number."""
+    """Return a new numbering of words. The number 0 is for missing values."""
     return {None: 0}
 
 
 def _numbered(texts: NDArray[Any], numbers: dict[str | None, int]) -> NDArray[np.int32]:
-    """Return the number of each text. New texts get new numbers."""
+    """Return the number of each text in a numbering of words. New texts get new numbers."""
     return np.fromiter(
         (numbers.setdefault(text, len(numbers)) for text in texts.tolist()), dtype=np.int32, count=len(texts)
     )
@@ -663,6 +663,5 @@ def _words(numbers: Mapping[str | None, int]) -> tuple[str, ...]:
 
 
 def _texts(texts: NDArray[Any]) -> KeptColumn:
-    """Return texts as numbers of words, with the words."""
     numbers = _no_words()
     return KeptColumn(_numbered(texts, numbers), _words(numbers))
