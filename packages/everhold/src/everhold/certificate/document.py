@@ -132,7 +132,8 @@ class Certificate(Display):
         """Write the certificate to a file.
 
         Args:
-            path: Ends in ``.json`` (for checking) or ``.html`` (for reading and printing; can be checked, too).
+            path: The file. It ends in ``.json`` (for checking) or ``.html`` (for reading and printing, and for checking
+                as well).
 
         Raises:
             ValueError: If ``path`` ends neither in ``.json`` nor in ``.html``.
@@ -161,7 +162,7 @@ class CertifiedAccount:
 
     Attributes:
         counts: Numbers of queries, answers and charges, added up over the ledger entries up to the head.
-        since: The checkpoint after which entries were read; None if all of them were.
+        since: The checkpoint after which entries were read. None if all entries were read.
         also_sealed_as: Names of other holdouts of the same storage with the same rows.
         extensions: Facts of ledger extensions by name, as `HoldoutAccessor.certificate_facts` gives them.
         answers: Answers that the first page shows, as `everhold.asking.reports.certifying.chosen_answers` chooses them.
@@ -242,7 +243,7 @@ def stamped_digest(document: Mapping[str, Any]) -> bytes:
 def _promise_facts(mechanism: Mechanism, *, simulation: bool) -> dict[str, dict[str, Any]]:
     """Return the sections about promise, assumptions, mechanism, theorem and privacy, from the mechanism alone.
 
-    `simulation` says whether noise has a known seed, so that no privacy is promised.
+    `simulation` is true if noise has a known seed, so that no privacy is promised.
     """
     promise, described = mechanism.promise(), mechanism.to_dict()
     return {

@@ -1,6 +1,6 @@
 """The required form of a certificate's JSON, and how a certificate is read from a file.
 
-A file may be hostile: never more than a few megabytes are read, and there is never an error but `Malformed`.
+A file may be hostile. So at most a few megabytes are read, and `Malformed` is the only error that is raised.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _count(value: Any) -> bool:
 
 
 def _some(value: Any) -> bool:
-    """Return whether a value is a whole number of at least 1 that fits into 64 bits."""
+    """Return whether a value is a whole number from 1 that fits into 64 bits."""
     return _count(value) and value != 0
 
 

@@ -207,7 +207,7 @@ class Axis:
     """Axis that several intervals share.
 
     Attributes:
-        unit: Text behind the number of each tick, such as a unit.
+        unit: Text after the number of each tick, such as a unit.
     """
 
     low: float
@@ -241,7 +241,7 @@ class Axis:
 
 
 def interval_chart(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Return a chart of the answers' intervals as HTML with SVG, empty without answers."""
+    """Return an HTML chart with SVG of the intervals of the answers, or an empty text without answers."""
     if not answers:
         return ""
     figures = [_figure(list(group)) for _, group in groupby(sorted(answers, key=_scale), key=_scale)]

@@ -57,7 +57,7 @@ def plain(exact: Decimal) -> str:
 
 
 def percent(probability: float) -> str:
-    """Return a probability in per cent as text, with all its digits.
+    """Return a probability in per cent as text with all its digits.
 
     Examples:
         >>> percent(0.95), percent(0.9995)

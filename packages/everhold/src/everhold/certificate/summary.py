@@ -167,7 +167,7 @@ def bounds_of(fact: Mapping[str, Any]) -> Bounds:
 
 
 def confirmed(fact: Mapping[str, Any]) -> bool:
-    """Return whether an answer's number is a claim, for which the sealed rows only confirm the bounds."""
+    """Return whether an answer's value is a guess of which the sealed rows confirm only the bounds."""
     return "unsealed" not in fact and fact["source"] in ("training", "guess", "standing")
 
 

@@ -1,8 +1,8 @@
 """Trusted time of signing: a token of RFC 3161 beside the signature, from an authority that readers trust.
 
-The steward's own clock stands in the certificate, and proves nothing. A token is an authority's signature over a digest
-and a time. It is made of the steward's signature, so it shows that this certificate existed then. Checking it needs no
-network: the authority's root certificate is enough.
+The time in the certificate is from the steward's own clock, and proves nothing. A token is an authority's signature
+over a digest and a time. The digest is that of the steward's signature, so the token shows that this certificate
+existed at that time. Checking it needs no network: the authority's root certificate is enough.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def _section_at(page: str, expected: str) -> str:
 def _notes(certificate: Certificate, public_key: str | None, *, time_trusted: bool) -> Iterator[str]:
     """Yield notes for the reader of a certificate without faults, such as that it is a simulation.
 
-    `time_trusted` says whether the trusted time was checked against root certificates.
+    `time_trusted` is true if the trusted time was checked against root certificates.
     """
     document, time = certificate.to_dict(), certificate.claimed_time
     if document["issue"]["simulation"]:
@@ -614,7 +614,7 @@ def _opened(account: Mapping[str, Any]) -> int:
 
 
 def _unreachable_findings(document: Mapping[str, Any], mechanism: Mechanism) -> Iterator[str]:
-    """Yield counts that no course of queries and losses can lead the mechanism to."""
+    """Yield counts that no sequence of queries and losses can lead to with this mechanism."""
     account, accounts = document["account"], mechanism.accounts
     lost, by_source = account.get("lost", {"queries": 0, "charges": 0}), account["by_source"]
     yield from _found(

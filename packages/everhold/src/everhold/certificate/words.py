@@ -21,7 +21,7 @@ OF_POPULATION = "the population's value"
 
 
 def value_in_words(rows: Mapping[str, Any]) -> str:
-    """Return in words which value is promised."""
+    """Return words for the promised value, such as the mean over the population or over labels drawn anew."""
     if rows["features"] == "public":
         return "the value for labels drawn anew on these rows"
     if "stratified" in rows:
@@ -295,7 +295,10 @@ def promise_sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
 
 
 def _sentence(facts: Mapping[str, Any], *, simulation: bool) -> str:
-    """Return the promise in one sentence without the assumptions about columns; `simulation` as above."""
+    """Return the promise in one sentence without the assumptions about columns.
+
+    `simulation` is as for `promise_sentence`.
+    """
     promise, value, kind = facts["promise"], value_in_words(facts["rows"]), MECHANISMS[facts["mechanism"]["name"]]
     rows_are = str(facts["assumptions"]["dependence"].get("kind", "unknown"))
     rows_are = MODELS[rows_are].rows_are if rows_are in MODELS else f"rows: {rows_are.replace('_', ' ')}"
@@ -367,7 +370,7 @@ def _presupposed(by_position: int, rows: Mapping[str, Any]) -> list[str]:
 def _theorem(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism], *, depend: bool) -> str:
     """Return sentences on the proof of the promise.
 
-    `depend` says whether rows are declared to depend on each other.
+    `depend` is true if rows are declared to depend on each other.
     """
     said = [kind.presentation.theorem]
     if depend:
@@ -405,7 +408,7 @@ def _explained(facts: Mapping[str, Mapping[str, Any]], kind: type[Mechanism]) ->
 def _source(statement: str, page: str, by_description: bool) -> str:
     """Return a sentence on where the proof of a statement is published.
 
-    `by_description` says whether queries may also have levels by their description (S10).
+    `by_description` is true if queries may also have levels by their description (S10).
     """
     if by_description:
         return (
@@ -424,7 +427,7 @@ def _source(statement: str, page: str, by_description: bool) -> str:
 def _privacy(privacy: Mapping[str, Any], kind: type[Mechanism], *, depend: bool, simulation: bool) -> list[str]:
     """Return sentences on how much the answers reveal about single rows.
 
-    `depend` says whether rows are declared to depend on each other, and `simulation` whether noise has a known seed.
+    `depend` is true if rows are declared to depend on each other, and `simulation` if noise has a known seed.
     """
     epsilon, delta = privacy["epsilon"], privacy["delta"]
     if simulation and kind.traits.adds_noise:

@@ -59,7 +59,7 @@ def operation_named(command: str) -> type[HoldoutOperation[Any]] | None:
 
 
 def _check(_: str, thing: Any) -> str:
-    """Return what is wrong with a member of the group of commands, or an empty text."""
+    """Return a text about what a member of the group of commands lacks, or an empty text."""
     return "" if callable(thing) else "expected a Typer application or a function register(app)"
 
 
@@ -69,7 +69,7 @@ _COMMANDS: Registry[Any] = Registry(
 
 
 class ExtensibleGroup(CommandGroup):
-    """A group of commands to which distributions add: each is imported when it is called."""
+    """A group of commands to which distributions can add. Each command is imported when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""

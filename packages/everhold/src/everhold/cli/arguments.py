@@ -1,4 +1,4 @@
-"""Arguments that many commands share, above all where the holdout is; and options that belong together."""
+"""Arguments that many commands share, such as the storage and the name of the holdout, and groups of options."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def address_of(storage: str) -> str:
     """Return the URL of a storage on this machine.
 
     Raises:
-        Misuse: If it is no URL of a storage, or the address of a service.
+        Misuse: If it is not the URL of a storage, or is the address of a service.
     """
     from everhold.ledger.address import check_address
     from everhold.sealing.storage import storage_url
@@ -176,13 +176,13 @@ class HoldoutPlace:
 def with_option_groups(
     command: Callable[..., None], extensions: Mapping[str, type] | None = None
 ) -> Callable[..., None]:
-    """Decorator: a command's parameters of a dataclass type become the options of that dataclass, in their place.
+    """Decorator that replaces each parameter of a dataclass type by the options of that dataclass.
 
     An option can be written as its type and its help, as in ``Annotated[str | None, "Column of the case ids."]``. A
     truth value that is false by default is then a flag without a ``--no-`` form.
 
     Args:
-        command: Takes one object for each group, and those of extensions as ``extensions``.
+        command: Function that takes one object for each group, and those of extensions as ``extensions``.
         extensions: Further dataclasses, by the names of the extensions that bring them.
     """
     others: Mapping[str, Any] = extensions or {}
@@ -214,7 +214,7 @@ def with_option_groups(
 def with_options(
     command: Callable[..., None], name: str, options: Sequence[inspect.Parameter], read: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., None]:
-    """Decorator: options stand in the place of a command's parameter, whose value is read from them.
+    """Decorator that replaces a parameter of a command by options, from which its value is read.
 
     Args:
         command: The command, a function.
@@ -243,7 +243,8 @@ def option_for(each: Parameter, *, panel: str | None = None, unset: bool = False
     Args:
         each: The parameter.
         panel: Heading of the option in the command's help.
-        unset: Whether an option that is not given is None, and its default is only shown.
+        unset: Whether the value is None if the option is not given, so that the help shows the default but the command
+            does not apply it.
     """
     kinds = [kind for kind in get_args(each.type) or (each.type,) if kind is not type(None)]
     words, several = each.about.help, each.several or any(get_origin(kind) is Mapping for kind in kinds)

@@ -1,4 +1,7 @@
-"""Commands that ask: ask, quote and compare, with a query that is spelled as one option and its details."""
+"""Commands that ask: ask, quote and compare.
+
+On the command line a query is one option and the options of its details.
+"""
 
 from __future__ import annotations
 
@@ -447,7 +450,7 @@ class Spelled:
 
 
 def with_query_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorator: the parameter ``spelled`` of a command becomes one option for each kind and each detail."""
+    """Decorator that replaces the parameter ``spelled`` by one option for each kind of query and for each detail."""
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in _options().items()
@@ -541,8 +544,8 @@ def show_answer(answer: Any, form: Format, *, whole: Mapping[str, int] | None, f
     Args:
         answer: What `Holdout.ask` returned.
         form: Format of the output.
-        whole: What of the budget was left at the beginning, by name; None where unknown.
-        files: The candidates' files, where there were some; a hash would tell people nothing.
+        whole: The budget at the beginning, by name; None if it is unknown.
+        files: Names of the candidates' files, which are shown in place of hashes. Empty if candidates are not files.
     """
     document = answer.to_dict()
     if files and document["index"] is not None:

@@ -122,7 +122,7 @@ class DependenceOptions:
         """Return the declared dependence model, or None if no option declares one.
 
         Raises:
-            Misuse: If more than one option declares it.
+            Misuse: If more than one option declares a dependence.
         """
         from everhold.dependence import Groups, Independent, InOrder
 
@@ -352,5 +352,5 @@ def _create(
 
 
 def _cut(example: str | None) -> str | None:
-    """Return an example of a column, cut where it is long."""
+    """Return an example of a column, shortened if it is long."""
     return example if example is None or len(example) <= _LONGEST else f"{example[:_LONGEST]}..."

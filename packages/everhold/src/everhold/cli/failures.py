@@ -68,7 +68,7 @@ def arguments_checked() -> Iterator[None]:
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands that teaches when it is called without arguments and reports every failure in one way."""
+    """A group of commands that prints its help if it is called without arguments, and reports all errors in one way."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments; none at all asks for help."""
@@ -103,7 +103,7 @@ def leave_reader() -> None:
 
 
 def said_of(fault: BaseException) -> dict[str, Any]:
-    """Return what may be said about an error."""
+    """Return the facts about an error that may be shown."""
     if isinstance(fault, EverholdError):
         return fault.to_dict()
     if isinstance(fault, (Misuse, _TypersOwn)):

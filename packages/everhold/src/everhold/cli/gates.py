@@ -231,7 +231,7 @@ def complete(
 
     The file has the champion's predictions for the rows that arrived, with row ids
     or in their order. They must come from the same model, which nobody can
-    check but the steward; the ledger keeps their digest. A rule is recognized. From
+    check but the steward; the ledger keeps their digest. A rule is recognised. From
     then on these values are fixed. Nothing is charged.
 
     Exit codes:

@@ -584,6 +584,6 @@ def _checks_of(store: LedgerStore, url: str, name: str, rows: Path) -> Iterator[
 def _check(what: str, ok: bool, found: str, holdout: str | None = None) -> dict[str, Any]:
     """Return one line of the table of checks.
 
-    `ok` says whether the check passed.
+    `ok` is true if the check passed.
     """
     return {"check": what, "holdout": holdout, "ok": ok, "found": found}

@@ -53,7 +53,8 @@ def register(app: typer.Typer, *operations: type[HoldoutOperation[Any]]) -> None
 def _command(operation: type[HoldoutOperation[Any]]) -> Callable[..., None]:
     """Return the command of an operation as a function whose signature Typer reads.
 
-    Its first required argument, or its first rows, stand after the holdout's name; all others are options.
+    The first required argument, or the first file of rows, comes after the holdout's name. All other arguments are
+    options.
     """
     every = parameters(operation)
     first = next((each for each in every if each.required or each.holds(RowSource)), None)
@@ -117,7 +118,7 @@ def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> 
 
 
 def _value(each: Parameter, given: Any) -> Any:
-    """Return an argument as the operation takes it."""
+    """Return an argument from the command line as the value that the operation takes."""
     if given is None:
         return each.default
     return int(given) if isinstance(given, str) and int in get_args(each.type) and given.isdecimal() else given
@@ -126,7 +127,7 @@ def _value(each: Parameter, given: Any) -> Any:
 def _help(operation: type[HoldoutOperation[Any]], *, rows: bool) -> str:
     """Return the help of a command: what it does, an example, more about it, and its exit codes.
 
-    `rows` says whether the command reads sealed rows, so that exit code 3 is listed, too.
+    `rows` is true if the command reads rows to seal, so that exit code 3 is listed as well.
     """
     summary, _, more = inspect.cleandoc(operation.__doc__ or "").partition("\n\n")
     paragraphs = [textwrap.fill(text.replace("\n", " "), _WIDTH) for text in more.split("\n\n") if text]
@@ -136,7 +137,7 @@ def _help(operation: type[HoldoutOperation[Any]], *, rows: bool) -> str:
 
 
 def _write(table: Any, to: Path) -> None:
-    """Write a table to a Parquet file that is whole, or not there."""
+    """Write a table to a Parquet file. If it cannot be written completely, no file is left."""
     from pyarrow import parquet
 
     written = to.with_name(f".{to.name}.{os.getpid()}")  # a file of this name is whole, or not there

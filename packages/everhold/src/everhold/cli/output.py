@@ -1,7 +1,7 @@
 """Every result in the same three forms: a table for people, JSON for programs, CSV for spreadsheets.
 
-Results go to stdout and nothing else does. A *record* is one thing (a status, a price, a check): its table has the
-columns ``field`` and ``value``. A *list* (answers, holdouts) has one line for each item.
+Only results are printed on stdout. A *record* is one thing, such as a status or a price: its table has the columns
+``field`` and ``value``. A *list* (answers, holdouts) has one line for each item.
 """
 
 from __future__ import annotations

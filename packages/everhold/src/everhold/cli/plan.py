@@ -137,7 +137,7 @@ class SuiteOptions:
     nights: Annotated[int, "With --cases: simulated nights of an optimiser, to compare policies; 0 for none."] = 20
 
     def planned(self, cases: int, request: SessionTerms) -> CasePlan:
-        """Return the steps that the gate can prove, and a comparison of policies."""
+        """Return the smallest gains that the gate can prove, and a comparison of policies."""
         from everhold.gates.nights import compare_policies
         from everhold.gates.steps import plan_cases
 
@@ -473,7 +473,10 @@ def _about(rule: SplitRule) -> str:
 
 
 def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
-    """Return whether `everhold create` would seal these rows. ``alike`` is as for `Mechanism.expected_radius`."""
+    """Return whether the promise for these rows would be useful, so that `everhold create` would seal them.
+
+    ``alike`` is as for `Mechanism.expected_radius`.
+    """
     from everhold.dependence import Groups, Independent
     from everhold.mechanisms.base import planned_surprises
     from everhold.planning import PlanRequest, best_mechanism

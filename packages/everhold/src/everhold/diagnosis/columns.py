@@ -113,7 +113,7 @@ class OpenFile:
     def first(self, most: int, kinds: Collection[Kind] = get_args(Kind)) -> OpenRows:
         """Read columns of some kinds in the first rows of the file, at most `most` rows.
 
-        The span (maximum minus minimum) of a column is multiplied by the share of rows that were read.
+        The span (maximum minus minimum) of each column is multiplied by the share of rows that were read.
         """
         where, times = f"{POSITION} < {most}", set[str]()  # columns with a value that looks like a time
         if named := [name for name, kind in self.kinds.items() if kind in ("text", "whole") and name != self._label]:
@@ -229,9 +229,10 @@ def is_order(column: ExaminedColumn) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExaminedOutcome:
-    """Outcome for which the similarity of rows is measured: a numeric column, or one class of a text column.
+    """Outcome whose similarity between rows is measured: a numeric column, or one class of a text column.
 
-    `values` are `scores` of the rows that have one, which `present` tells; `states` is the number of different ones.
+    `values` are the `scores` of the rows that have a value, `present` says which rows have one, and `states` is the
+    number of different values.
     """
 
     name: str
@@ -322,8 +323,8 @@ def within_groups(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Res
 def between_neighbours(groups: NDArray[np.int64], values: NDArray[np.float64]) -> Resemblance | None:
     """Compute the correlation within groups by comparing each group only with the next one.
 
-    So a change that is slow from group to group cancels. Rows of one age, for example, are hardly more alike than rows
-    of two neighbouring ages, whereas a household differs from the next one by as much as from any other.
+    So slow changes from group to group cancel. For example, rows of one age are hardly more alike than rows of two
+    neighbouring ages, while a household differs from the next one as much as from any other.
     """
     sizes, means, within = _parts(groups, values)
     left, right = sizes[:-1:2], sizes[1::2]
@@ -377,8 +378,8 @@ class _Squares(NamedTuple):
 def _components(between: _Squares, within: _Squares, size: float, leverage: float, kurtosis: float) -> Resemblance:
     """Return a correlation with its error and p-value, from sums of squares between and within groups.
 
-    `size` is the usual number of rows of a group, as the mean square of interest sees it; `leverage` the sum of the
-    squared diagonal of the projection of interest; `kurtosis` the fourth moment of the values.
+    `size` is the usual number of rows of a group. `leverage` is the sum of the squared diagonal elements of the
+    projection on the groups, and `kurtosis` the fourth moment of the values.
     """
     signal, noise = between.mean, within.mean
     variance = signal + (size - 1.0) * noise
@@ -419,7 +420,7 @@ def likeness(path: Path, *, groups: str, label: str | None) -> float:
         label: Name of the label column; None if there is no label, in which case nothing is known.
 
     Returns:
-        The largest over the classes of the label; `UNKNOWN` where the rows do not show it.
+        The largest bound over the classes of the label, or `UNKNOWN` if the rows do not show it.
 
     Raises:
         EverholdError: If the Parquet file cannot be read.
@@ -630,15 +631,15 @@ class Crossing:
     def _usual(self) -> tuple[float, float]:
         """Return both traces that are expected if each cell had its share of a total variance of 1.
 
-        Where an outcome is rare, the rows in the cells may show none of its variance.
+        They are used for a rare outcome, because the rows in the cells may show none of its variance.
         """
         return _nested_traces(np.sqrt(self._cells.sizes / self._rows), self._cells.codes)
 
     def shared(self, values: NDArray[np.float64]) -> Shared:
         """Measure the variance that units have in common, from values with mean 0 and shape (rows,).
 
-        Units that have several values of the column are compared within units as well: what a unit has in all its rows
-        would hide what its values add.
+        If units have several values of the column, they are also compared within units, because an effect common to all
+        rows of a unit would hide the effect of a value.
         """
         totals = values if self._units is None else np.bincount(self._units, weights=values)
         claimed = float(np.sum(totals**2))

@@ -186,9 +186,10 @@ def diagnose_file(
         path: The training rows, as `everhold.sealing.intake.files.seal_rows` writes them.
         label: The label column, if there is one.
         mechanism: The mechanism of the holdout, for the radius.
-        apart: Columns none of whose values stand both in training and in sealed rows: likely ids of whole groups.
+        apart: Columns whose training values and sealed values have none in common, which are likely ids of whole
+            groups.
         brief: Whether to compute only the radius that a warning needs, which saves time.
-        drawn_from: Number of rows of which those of the file are some; None if there are no others.
+        drawn_from: Number of all training rows, if the file has only some of them. None if the file has all.
         independent: Columns that the steward says neither group nor order the rows.
 
     Raises:
@@ -323,7 +324,7 @@ def warn_of_a_sample(*, copied: int, drawn_from: int, apart: Collection[str]) ->
     Args:
         copied: Number of training rows in the sample.
         drawn_from: Number of all training rows.
-        apart: Columns whose values repeat among these and are not among the sealed rows.
+        apart: Columns with repeated values among the sampled rows, and no value in common with the sealed rows.
     """
     known = (
         f" No value of {' or '.join(map(repr, sorted(apart)))} is in both sets of rows, which happens where whole "

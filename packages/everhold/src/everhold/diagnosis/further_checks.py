@@ -1,15 +1,15 @@
 """Checks of training rows for near copies, for places on a map, and for groups that cross the declared ones.
 
-**Near copies** are rows whose measurements are far nearer to those of another row than to all further ones. The
-distances r_1 < r_2 < ... of a row to its neighbours have a law that does not depend on how rows are spread: where rows
-are independent and locally as dense everywhere, ``(r_j / r_{j+1})^(j d)`` is uniform on [0, 1] in d dimensions. A large
-gap behind the first neighbours is therefore rare, and copies have one.
+**Near copies** are rows whose measurements are much nearer to those of one other row than to those of all others. Let
+r_1 < r_2 < ... be the distances of a row to its neighbours. If rows are independent and locally of constant density,
+``(r_j / r_{j+1})^(j d)`` is uniform on [0, 1] in d dimensions. So a large gap behind the first neighbours is rare, and
+copies have such a gap.
 
 **Places**: columns of coordinates put rows in an order in which rows that follow each other are near each other.
 
-**Crossed groups**: rows of different declared groups share an item, a rater or a site. A column with few values is
-taken for an attribute as long as nothing is declared. Under declared groups it matters: if its values were drawn, too,
-rows of different groups depend on each other.
+**Crossed groups**: rows of different declared groups share an item, a rater or a site. If no groups are declared, a
+column with few values counts as an attribute of rows. If groups are declared, it matters: if its values were sampled
+too, rows of different groups depend on each other.
 """
 
 from __future__ import annotations

@@ -56,11 +56,11 @@ class CheckInputs:
             outcomes besides the label are read.
         label: Name of the label; None if there is none.
         declared: The declared dependence of the rows.
-        promised: Design effect that the declaration allows: rows for each effective row, for declared groups in the
-            worst case.
+        promised: Design effect that the declaration allows: number of rows for each effective row, for declared groups
+            in the worst case.
         apart: Columns none of whose values is both in a training row and in a sealed row.
-        bets: True if widths of intervals follow the spread of declared groups on the training rows; False if they
-            follow the worst case.
+        bets: True if widths of intervals depend on the spread of declared groups on the training rows. False if they
+            are those of the worst case.
     """
 
     rows: OpenRows
@@ -78,7 +78,7 @@ class CheckInputs:
         return None if column is None or bool(np.any(column.ranks < 0)) else column.ranks
 
     def claimed(self, totals: NDArray[np.float64], rows: int) -> float:
-        """Return how many rows the procedure in force counts as one, given an outcome's totals by declared group."""
+        """Return how many rows the interval procedure counts as one, given an outcome's totals by declared group."""
         return float(np.sum(totals**2)) / rows if self.bets else self.promised
 
     def outcomes(self, rows: OpenRows, most: int) -> list[ExaminedOutcome]:
@@ -150,14 +150,14 @@ def repeats(column: ExaminedColumn) -> bool:
 class _Compared:
     """A column whose groups are tested. If its values are numbers, neighbouring values are compared as well.
 
-    What changes smoothly with a number, such as an age, is the same for its neighbours and cancels; see
-    `between_neighbours`.
+    An effect that changes smoothly with the number, such as an age, is nearly the same for neighbouring values, and
+    cancels; see `between_neighbours`.
 
     Attributes:
         units: The declared group of each row; None without declared groups.
         crossing: Rows of different units with the same value.
         pairs: Rows of different units with the same value or the one beside it.
-        weights: What each row counts in the difference of such a pair of values; shape (rows,).
+        weights: Weight of each row in the difference of such a pair of values, shape (rows,).
     """
 
     column: ExaminedColumn
@@ -192,8 +192,8 @@ def _as_groups(
 ) -> Finding | None:
     """Return the finding on the correlation of rows with equal values of a column in an outcome, or None.
 
-    `in_file` says whether rows with equal values are mostly adjacent in the file, and `apart` whether no value of the
-    column is in both files.
+    `in_file` is true if rows with equal values are mostly adjacent in the file, and `apart` if no value of the column
+    is both in training and in sealed rows.
     """
     column = compared.column
     if outcome.column == column.name:
@@ -303,8 +303,8 @@ def _measured_by_unit(
 ) -> dict[str, Any]:
     """Return what a finding says about declared groups that are neighbours in an order, as fields by name.
 
-    Each group stands at the mean place of its rows. The part of its total that its size explains, by least squares, is
-    left out. The values are those of the outcome, in order.
+    The position of a group is the mean position of its rows. The part of its total that its size explains, by least
+    squares, is left out. The values are those of the outcome, in order.
     """
     spread, place = np.zeros(len(units)), np.zeros(len(units))
     spread[outcome.present], place[order.rows] = outcome.values, np.arange(len(order.rows))
@@ -415,18 +415,18 @@ class Finding(ABC):
         missing: Number of rows without a value in the column. Each counts as a group of its own.
         in_file: True if the rows lie in the file group by group, or in the order of the column. In a shuffled file it
             is False.
-        apart: True if no value of the column stands both in training and in sealed rows, as if whole groups were
-            sealed.
-        local: The correlation beyond what the neighbouring value shares, for whole numbers that stand on both sides.
+        apart: True if no value of the column is both in training and in sealed rows, as if whole groups were sealed.
+        local: For whole numbers that are both in training and in sealed rows: the correlation beyond that with rows of
+            the neighbouring value.
         first_order: For a series, True if a model in which a row depends on the row before alone explains the
             correlation.
         block: For a series, the number of consecutive rows that are worth at least one independent row.
         effective_rows: Effective number of sealed rows if they are like the training rows: for groups in the worst
             case, for a series as measured.
-        radius: Radius that the same mechanism would have if it were tuned for the suggested dependence. None if it
-            would have none, or if it was not computed, as for attributes.
+        radius: Radius of the same mechanism if it were tuned for the suggested dependence. None if it would have no
+            radius, or if it was not computed, as for attributes.
         states: Number of different values of the outcome.
-        order_columns: The columns that order the rows together, such as coordinates; empty where `column` is a column.
+        order_columns: Columns that order the rows together, such as coordinates. Empty if `column` is a single column.
         assumed_independent: True if the steward says that these columns neither group nor order the rows.
     """
 

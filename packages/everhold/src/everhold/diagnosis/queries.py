@@ -81,10 +81,11 @@ class DependenceMonitor:
         rows_for_one: Number of rows that are worth one independent row, as they are declared; None if no average is
             bounded.
         sizes: Rows of each block.
-        groups: Columns whose equal values make groups that are not declared, with what these have in common.
+        groups: Table of rows by group (`Crossing`) for each column whose equal values make undeclared groups.
         units: Declared group of each training row; None if no column names them.
         orders: The declared order, or else the order of the file, and the orders by other columns.
-        tested: Total and finding of expressions, by fingerprint, plan and bet: each is tested once for each holdout.
+        tested: Total and finding of each tested expression, by its fingerprint, the number of planned queries and the
+            use of bets. Each is tested once.
     """
 
     rows: int
@@ -135,7 +136,7 @@ class DependenceMonitor:
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool],
         answered: Callable[[str], bool],
     ) -> tuple[list[int], dict[int, QueryWorth]]:  # fmt: skip
-        """Return the training totals of queries in order, and by place the findings worth a warning.
+        """Return the training totals of queries in order, and by position the findings that are worth a warning.
 
         Each expression is tested once, as `evaluate` does it. Queries known to be answered are only summed.
 
@@ -145,8 +146,8 @@ class DependenceMonitor:
             unit: Grid steps between 0 and 1.
             plan: Number of planned queries; each has its share of the level.
             bets: One flag for each query: True if its interval procedure measures the spread of its values.
-            answered: Function of a query's fingerprint: True if the query is known to be answered, so that its warning
-                was given then.
+            answered: Function that returns whether the query with a fingerprint was answered before. Then its warning
+                was already given.
         """
         keys = [(query.query, plan, bet) for query, bet in zip(bound, bets, strict=True)]
         found = {key: self.tested[key] for key in keys if key in self.tested}
@@ -175,11 +176,11 @@ class DependenceMonitor:
     def evaluate(
         self, training: StoredRows, bound: Sequence[BoundQuery], *, unit: int, plan: int, bets: Sequence[bool] = (),
     ) -> tuple[NDArray[np.int64], dict[int, QueryWorth]]:  # fmt: skip
-        """Return the training totals of queries, and by place the findings that are worth a warning.
+        """Return the training totals of queries, and by position the findings that are worth a warning.
 
-        That is looked for in the declared order, or that of the file, in those that columns name, and in groups. An
-        expression is not judged by a column that it reads: sorted by it, any rows look alike. One that reads a time is
-        judged by no column, because times and numbers of rows mostly rise together.
+        The declared order (or that of the file), the orders by columns, and groups are tested. An expression is not
+        tested in the order of a column that it reads, because then neighbouring rows are always alike. An expression
+        that reads a time is tested by no column, because times and row numbers mostly rise together.
 
         Args:
             training: The training rows on which the queries are evaluated.
@@ -214,9 +215,9 @@ class DependenceMonitor:
             values: Row values of shape (rows,), in [0, 1]. For a ratio with an interval by bets, these are the
                 residuals of the numerator.
             plan: Number of planned queries.
-            bets: True if the interval procedure of the query measures the spread of its values. False if it takes rows
-                to spread as truth values do, and to be worth the worst case of what is declared.
-            skip: Columns by which it is not judged; None for all.
+            bets: True if the interval procedure of the query measures the spread of its values. False if it supposes
+                that values spread like truth values and that rows are worth the declared worst case.
+            skip: Columns by which the query is not tested. None if it is tested by no column.
         """
         mean = float(values.mean())
         spread = float(values.var()) if bets else mean * (1.0 - mean)
@@ -232,7 +233,7 @@ class DependenceMonitor:
     ) -> Iterator[QueryWorth]:
         """Yield findings from blocks of rows, or of whole declared groups, in each order.
 
-        `bets` says whether the query's interval procedure measures the spread of its values. Columns in `skip` are not
+        `bets` is true if the query's interval procedure measures the spread of its values. Columns in `skip` are not
         tested. If it is None, no column is tested.
         """
         totals = None if self.units is None else np.asarray(np.bincount(self.units, weights=scaled), dtype=np.float64)
@@ -257,7 +258,7 @@ class DependenceMonitor:
     ) -> Iterator[QueryWorth]:
         """Yield findings on the correlation of query values within groups of columns that are not declared.
 
-        `bets` says whether the query's interval procedure measures the spread of its values. Columns in `skip` are not
+        `bets` is true if the query's interval procedure measures the spread of its values. Columns in `skip` are not
         tested. If it is None, no column is tested.
         """
         for column, crossing in self.groups:
@@ -271,7 +272,7 @@ class DependenceMonitor:
     def _finding(self, shared: Shared, level: float, bets: bool) -> QueryWorth | None:
         """Return the finding on variance that units share, or None if chance or the interval procedure explains it.
 
-        `bets` says whether the query's interval procedure measures the spread of its values.
+        `bets` is true if the query's interval procedure measures the spread of its values.
         """
         measured = bets and self.units is not None
         promised = shared.claimed / self.rows if measured else self.rows_for_one or 1.0
@@ -301,7 +302,8 @@ def dependence_monitor(training: StoredRows, mechanism: Mechanism, schema: Schem
     Args:
         training: The training rows of the holdout.
         mechanism: The mechanism of the holdout.
-        schema: Its rows. Nothing is judged by the label, or by columns that the steward says are independent.
+        schema: Public facts about the rows. Queries are not tested by the label, or by columns that the steward
+            declared independent.
     """
     kept = _monitors.get(training)
     if kept is None or kept[0] != (mechanism, schema.label):

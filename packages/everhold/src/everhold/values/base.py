@@ -1,8 +1,8 @@
 """Queries bound to a schema before they are answered, from public facts only.
 
-Bound to the public `Schema` of a holdout, a query about rows is a `BoundQuery`, which carries either an expression
-that an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a public
-description and never depends on sealed rows: an identity that did would answer queries for free.
+Bound to the public `Schema` of a holdout, a query about rows is a `BoundQuery`, which carries either an expression that
+an engine evaluates or functions from a table to one value per row. Its identity is the SHA-256 of a public description.
+It never depends on sealed rows, because otherwise the identity would reveal something about them at no cost.
 """
 
 from __future__ import annotations
@@ -188,18 +188,19 @@ class BoundQuery:
 
     Attributes:
         description: Public description in canonical form: two spellings of one query have the same description.
-        shown: The query as people read it; no part of its identity.
+        shown: The query as a text for people, which is not part of its identity.
         at_zero: The analyst's number for a mean row value of 0.
         at_one: The analyst's number for a mean row value of 1; may be the smaller of the two.
         row_value: An expression for an engine to evaluate; None for functions.
-        sealed: Row values of the sealed rows; None for expressions.
-        training: Row values of the training rows; None for expressions and where only sealed predictions were given.
+        sealed: Row function for the sealed rows; None for expressions.
+        training: Row function for the training rows. None for expressions, and if predictions were given for sealed
+            rows only.
         reads: Columns that the functions read; None for all.
-        at_fault: Row value where the functions fail on a sealed row, in [0, 1]: the worst that there is.
+        at_fault: Row value in [0, 1] for a sealed row on which the functions fail: the worst possible one.
         by_position: True if a row value depends on the row's place among the sealed rows, as it does for an array of
             predictions; False if it depends on the row's columns alone.
-        training_values: Row values of the training rows in grid units, where they are known already; of a number of
-            all rows its predictions, where they were handed in.
+        training_values: Row values of the training rows in grid units, if they are known already. For a number of all
+            rows together: its predictions, if they were passed.
         yes_no: True if every row value is 0 or 1 by type. Any other value that code gives a sealed row is then rounded
             down.
         pair: The two queries from which this query is computed row by row; None for all others. A query with a pair has
@@ -248,7 +249,7 @@ class BoundQuery:
 
     @property
     def rounded_up(self) -> float:
-        """Largest number of grid steps by which a row value on the grid can exceed the exact one."""
+        """Largest number of grid steps by which a row value on the grid can be above the exact one."""
         return 0.0 if self.pair is None else _rounded(self)[0]
 
     @cached_property
@@ -309,8 +310,8 @@ class Apart:
 class Pair:
     """The two queries that one query combines row by row, and how it combines them.
 
-    With row values a and b on the grid ``0, 1, ..., unit``, a difference has the row value ``(unit + a - b) / 2``,
-    rounded down; what is within another has ``min(a, b)``, what is outside it ``min(a, unit - b)``; a ratio is
+    The row values a and b are on the grid ``0, 1, ..., unit``. The row value of a difference is ``(unit + a - b) / 2``,
+    rounded down. That of "a within b" is ``min(a, b)``, and that of "a outside b" is ``min(a, unit - b)``. A ratio is
     ``sum min(a, b) / sum b``.
 
     Attributes:
@@ -366,7 +367,8 @@ class Clip:
         beyond: Share of training rows outside the range; None if it is not known. For a statistic of all rows it is 1
             if its value on the training rows lies outside, else 0.
         whole: True if the range is for a statistic of all rows; False if it is for the number of each row.
-        said: The steward's rule for missing values in words, if this is no range; else empty.
+        said: Words for the steward's rule for missing values, if this note is about such a rule and not about a range.
+            Else empty.
     """
 
     what: str

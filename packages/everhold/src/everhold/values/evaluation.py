@@ -109,7 +109,9 @@ def other_class(labels: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def says(outputs: NDArray[np.float64], labels: NDArray[np.float64], number: float) -> NDArray[np.bool_]:
-    """Return which rows count as predicted to be of a class. A row on which the model fails is a wrong prediction.
+    """Return which rows count as predicted to be of a class.
+
+    A row on which the model fails counts as predicted wrongly.
 
     Args:
         outputs: Numbers of predicted classes, shape (rows,).

@@ -1,9 +1,9 @@
 """Rules for missing values: what counts for a row without a value in a column that a query reads.
 
-The steward says it once, by column, when the rows are sealed. Every text is read with it, so that a query, its identity
-and whatever is made of it mean the same on every engine.
+The steward declares the rule once, by column, when the rows are sealed. Every text is read with it, so a query means
+the same on every engine.
 
-A column that a text itself tests (``bp is null``) is left to the text.
+The rule does not apply to a column that a text itself tests, as in ``bp is null``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Units and measures of means: how a number in [0, 1] is converted for readers, and what it measures.
 
-Accuracy of a model, a share of rows, an average, a loss. Neither is part of a query's identity. The ledger keeps both
-beside the query, so that its answer can be read when the query is not at hand.
+A measure is, for example, the accuracy of a model, a share of rows, an average or a loss. Units and measure are not
+part of a query's identity. The ledger stores both beside the query, so that its answer can be read later without the
+query.
 """
 
 from __future__ import annotations
@@ -82,10 +83,9 @@ def _of_pair(pair: Pair, bound: BoundQuery) -> str:
 
 
 def mirrored(measure: str) -> str | None:
-    """Return the measure of the opposite number, such as "wrong" for "right", or None if nothing is the opposite.
+    """Return the measure of the opposite number, such as "wrong" for "right", or None if there is no opposite.
 
-    Of a difference it may not be known which of two models is subtracted, or whether both are right or wrong. Its
-    opposite is only known to be a difference.
+    The opposite of a difference is only called a difference, because it may be unknown which model is subtracted.
     """
     return _MIRRORED.get(measure)
 
@@ -111,8 +111,9 @@ def with_open_ends(
 ) -> tuple[_Number, _Number, _Number]:
     """Make a number and its interval infinite at ends of the scale beyond which values may lie.
 
-    At an open end of the scale the number can be anything beyond it, so it is infinite there, and so is the end of its
-    interval. A lower end at the upper end of the scale stays: the number is at least that.
+    At an open end of the scale the number can be any value beyond it. So a number, or an end of its interval, that lies
+    at an open end becomes infinite. A lower end of the interval at the upper end of the scale stays unchanged, because
+    the number is at least that.
 
     Args:
         value: The number on the scale; None if no number is told.
@@ -139,7 +140,7 @@ def with_open_ends(
 def in_own_units(row: Mapping[str, Any], description: Mapping[str, Any], *, row_step: float) -> dict[str, Any]:
     """Convert a row of a transcript or of an unsealed study to the numbers that `ask` returned.
 
-    What keeps no reading stays as the ledger holds it, a mean over [0, 1].
+    If the ledger stores no units for the entry, the numbers stay as they are, as means over [0, 1].
 
     Args:
         row: Numbers as the ledger holds them, by name.

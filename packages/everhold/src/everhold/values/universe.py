@@ -1,9 +1,9 @@
 """Universes: all rows that can exist, as a product of finite columns, and queries on their cells.
 
-Every column has a catch-all value for whatever is not listed. So no row is ever refused, which would tell something
-about it, and every row falls into exactly one cell. A query is a vector over the cells with values in [0, 1],
+Every column has a catch-all value for whatever is not listed. So every row is in exactly one cell, and no row is
+refused. A refusal would reveal something about the row. A query is a vector over the cells with values in [0, 1],
 rounded down to the grid of ``UNIT`` steps (theory, section 6), so that sums over the sealed rows are exact integers.
-Doubles hold integers up to ``2**53`` exactly, in whatever order they are added; larger sums are split.
+Doubles hold integers up to ``2**53`` exactly, in any order of addition. Larger sums are split.
 """
 
 from __future__ import annotations
@@ -500,7 +500,7 @@ def _product(block: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArra
 def _exact_product(block: NDArray[Any], counts: NDArray[np.float64], *, halves: bool) -> NDArray[np.int64]:
     """Return the exact integer product ``block @ counts`` in grid units, computed in doubles.
 
-    `halves` says whether the product needs two parts, because it may exceed the exact integers of a double.
+    If `halves` is true, the product is computed in two parts, because it may be too large for a double.
     """
     if block.dtype.kind == "b":
         return _product(block.astype(np.float64), counts).astype(np.int64) * UNIT

@@ -1,12 +1,12 @@
 """The language of text expressions over columns, such as ``arr_delay > 15 and carrier = 'UA'``.
 
-**Language.** Columns by name (in double quotes if the name is not a plain word; the exact spelling goes first, then
-one that differs in case only), numbers, strings in single quotes, ``true`` and ``false``, ``date '2024-01-31'`` and
-``timestamp '2024-01-31 18:30:00'``; the signs ``+ - * /`` and ``= <> != < <= > >=``; ``between``; ``in`` with a list of
-numbers, of strings or of times; ``like`` with a string; ``and``, ``or``, ``not``; ``is null`` and ``is not null``;
-``case when ... then ... else ... end`` in both forms; ``abs``, ``least``, ``greatest``, ``ln``, ``lower``, ``upper``,
-``year``, ``month``, ``day``, ``hour``, ``isodow``. Nothing else: no casts, other functions, sub-selects, aggregates,
-windows, comments, and nothing that asks for the clock.
+**Language.** Columns by name (in double quotes if the name is not a plain word; if no column has the exact spelling, a
+spelling that differs only in case is used), numbers, strings in single quotes, ``true`` and ``false``, ``date
+'2024-01-31'`` and ``timestamp '2024-01-31 18:30:00'``; the signs ``+ - * /`` and ``= <> != < <= > >=``; ``between``;
+``in`` with a list of numbers, of strings or of times; ``like`` with a string; ``and``, ``or``, ``not``; ``is null`` and
+``is not null``; ``case when ... then ... else ... end`` in both forms; ``abs``, ``least``, ``greatest``, ``ln``,
+``lower``, ``upper``, ``year``, ``month``, ``day``, ``hour``, ``isodow``. Nothing else is allowed: no casts, other
+functions, sub-selects, aggregates, windows or comments, and nothing that reads the clock.
 
 **Meaning**, the same in every engine, bit for bit:
 
@@ -22,13 +22,13 @@ windows, comments, and nothing that asks for the clock.
   calendar, also before 1582, in UTC; ``isodow`` is 1 on Monday and 7 on Sunday.
 - ``ln``, which may be written ``log``, is the natural logarithm by a fixed sequence of double operations, within 1e-15
   of the true one (relatively); null for what is not positive and for infinity.
-- In ``like``, ``%`` stands for any signs and ``_`` for one; there is no sign that takes their meaning away. Between two
-  ``%`` stands at most one part, without ``_``. ``lower`` and ``upper`` change the letters A to Z alone, because engines
+- In ``like``, ``%`` stands for any characters and ``_`` for one character; neither can be escaped. Between two ``%``
+  there is at most one part, without ``_``. ``lower`` and ``upper`` change the letters A to Z alone, because engines
   agree about no others.
 
-**Value of a row.** A condition is worth 1 where it is true, 0 where it is false or null. A number ``x`` is worth
-``(min(max(x, low), high) - low) / (high - low)``, each operation rounded as a double; null counts as ``low``, so it is
-worth 0. The value times `UNIT`, rounded down, is the 64-bit integer that is summed.
+**Value of a row.** The value of a condition is 1 if it is true, and 0 if it is false or null. The value of a number
+``x`` is ``(min(max(x, low), high) - low) / (high - low)``, each operation rounded as a double; null counts as ``low``,
+so its value is 0. The value times `UNIT`, rounded down, is the 64-bit integer that is summed.
 
 **One query, one form.** `Expression.canonical` is the same for spellings that differ in white space, case of
 keywords, brackets, ``!=`` and ``<>``, ``a > b`` and ``b < a``, ``not (a > b)`` and ``a <= b``, ``between`` and two
@@ -37,7 +37,7 @@ order and repetition under ``and``, ``or``, ``in``, ``least`` and ``greatest``, 
 Morgan's laws, ``1`` and ``1.0``.
 
 The text itself never reaches an engine. NumPy evaluates the tree (`everhold.values.expressions.arrays`), in which times
-and logarithms have become arithmetic. Stores of rows in engines elsewhere write statements from it.
+and logarithms have become arithmetic. Stores of rows that stay in an engine write SQL statements from the tree.
 """
 
 from everhold.values.expressions.parse import parse

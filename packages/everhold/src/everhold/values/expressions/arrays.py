@@ -3,12 +3,12 @@
 An `ArrayProgram` is compiled from expressions once and run over blocks of columns. Nothing in it branches on a row:
 
 - A number is a double, nan where it is missing. IEEE arithmetic carries nan along. So is a time, in seconds.
-- A condition is two arrays of truth values: where it is true, and where it is false. Where it is missing, neither is.
+- A condition is two arrays of truth values: where it is true, and where it is false. If it is missing, both are false.
   Kleene's logic is ``&`` and ``|`` of them, and ``not`` swaps them.
 - A text is the number of a word in a list of different words, from 1; 0 where it is missing. Comparisons, ``like``,
   ``lower`` and ``upper`` are worked out once for each word. Rows look the results up.
-- A choice is made of bits, ``b ^ ((a ^ b) & mask)``, because `numpy.where` is faster where its condition can be
-  foreseen. All branches are computed for all rows.
+- A choice uses bit operations, ``b ^ ((a ^ b) & mask)``, because the time of `numpy.where` depends on how predictable
+  its condition is. All branches are computed for all rows.
 
 **What time depends on**: the expression, the number of rows, and the lists of words of the columns it reads (how many
 words there are and how long they are), which do not depend on the query. It does not depend on which rows meet

@@ -1,8 +1,8 @@
 """The parser of expressions: a check of tokens, the parser of sqlglot, and an allow-list of typed syntax.
 
-The parser of sqlglot knows thousands of constructions. It is handed a token list in which each word that is not one
-of the few keywords of `tokens` has been replaced by a quoted column, so none of the others can be spelled. Of what it
-makes of that, only what `_FORMS` lists becomes a tree.
+The parser of sqlglot knows thousands of constructions. It gets a list of tokens in which each word that is not one of
+the few keywords of `tokens` is replaced by a quoted column, so most constructions cannot be written. From its result,
+only the types of syntax that `_FORMS` lists are turned into a tree. All others are refused.
 """
 
 from __future__ import annotations
@@ -354,7 +354,8 @@ class _Form(NamedTuple):
     Attributes:
         build: Function from the nodes of its parts to the node.
         parts: Function to the parts of the syntax that are expressions; None for leaves.
-        arguments: Arguments that may be set; any other one is an option that the language does not have.
+        arguments: Arguments of the syntax that may be set. Any other argument is an option that the language does not
+            have, and is refused.
     """
 
     build: Builder
@@ -523,7 +524,7 @@ def _column_named(token: Token, word: str, previous: str, following: str, column
 def _differing_in_case(name: str, columns: Columns, *, compared: bool) -> str:
     """Return the only column whose name differs in letter case alone, else raise with a suggestion.
 
-    `compared` says whether the name follows a comparison, so that a text without quotes may be meant.
+    `compared` is true if the name follows a comparison, so that a text without quotes may be meant.
     """
     same = _names_of(name, columns)
     if len(same) == 1:

@@ -1,8 +1,8 @@
 """The small immutable tree that the parser makes of a text expression, the same tree for all spellings of a query.
 
-Engines see this and never the analyst's text. `Node.of` brings equal queries to one form; every rewriting there keeps
-the value of every row, null included: ``a <= b`` and ``not (b < a)`` are null for the same rows, De Morgan's laws and
-flattening hold in Kleene's logic, IEEE addition and multiplication commute.
+Engines get this tree and never the analyst's text. `Node.of` gives equal queries the same form. Its rewritings do not
+change the value of any row, null included: ``a <= b`` and ``not (b < a)`` are null for the same rows, De Morgan's laws
+and flattening hold in Kleene's logic, IEEE addition and multiplication commute.
 """
 
 from __future__ import annotations
