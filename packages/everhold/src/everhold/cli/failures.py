@@ -58,7 +58,7 @@ class Misuse(Exception):
 
 @contextlib.contextmanager
 def arguments_checked() -> Iterator[None]:
-    """Context for calls whose ValueError speaks of the caller's own arguments, and of no row."""
+    """Context in which a ValueError is about the caller's own arguments, so that its message may be shown."""
     try:
         yield
     except EverholdError:

@@ -149,7 +149,7 @@ class PlaceFinding(SeriesFinding):
 
     @property
     def model(self) -> DependenceModel:
-        """The model to declare: groups of so many neighbours that each group is worth at least one row."""
+        """The model to declare: groups of neighbours, so large that each is worth at least one independent row."""
         return Groups(self.block or 1)
 
     @property
