@@ -232,7 +232,7 @@ class Competition(Display):
 
     @property
     def _limits(self) -> str:
-        """The range of labels that a score is limited to, as a text that follows the score's name."""
+        """Text with the range to which labels are limited for a score. It follows the score's name."""
         _, given = self.score or ("", {})
         if not {"low", "high"} <= given.keys():
             return ""
@@ -406,8 +406,8 @@ class Competition(Display):
             mechanism: Mechanism that answers queries about the rows of the final board.
 
         Raises:
-            HoldoutRejected: If nothing is promised of the metric under the declared dependence of the rows, or if the
-                rows for the final board are too few.
+            HoldoutRejected: If the metric has no interval under the declared dependence of the rows, or if the rows for
+                the final board are too few.
         """
         _check_mechanism(self.score, mechanism)
         planned = mechanism.with_first(self.teams)
@@ -501,7 +501,7 @@ def checked_deadline(deadline: Any) -> str | None:
     """Return a deadline in UTC to the second, or None without a deadline.
 
     Raises:
-        ValueError: If it is no time with its offset from UTC.
+        ValueError: If the text is not a time with its offset from UTC.
     """
     if deadline is None:
         return None
@@ -535,7 +535,7 @@ def _check_mechanism(score: tuple[str, dict[str, float]] | None, mechanism: Mech
     """Check that a mechanism can answer queries about a score, given the dependence of the rows.
 
     Raises:
-        HoldoutRejected: If nothing is promised of this metric for such rows. Nothing was created.
+        HoldoutRejected: If this metric has no interval for such rows. Nothing was created.
     """
     if score is None:
         return

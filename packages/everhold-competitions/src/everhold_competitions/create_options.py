@@ -135,7 +135,7 @@ class CompetitionOptions(_CompetitionTerms):
         return {**others, "feedback": self.feedback.value, **self._metric()}
 
     def advise(self, created: Holdout) -> None:
-        """Print on stderr how precise the final leaderboard will be, at the worst planned use of the feedback."""
+        """Print on stderr how precise the final leaderboard will be if all planned feedback is used."""
         if self.feedback is None or created.is_served or self.metric not in (None, "accuracy", "error"):
             return
         terms = created.status()["competition"]

@@ -1,6 +1,6 @@
 """The Ladder: every submission is answered with the best score so far, and only a clear improvement shows (S3).
 
-Teams may share one ladder, or have one each, whose standing comes with the query.
+Teams may share one ladder, or each team has its own. Then the team's best score so far comes with the query.
 """
 
 from __future__ import annotations
@@ -46,17 +46,14 @@ class BestAccounting(Accounting["Ladder"]):
         return 0, 0 if self.mechanism.teams == 1 else surprises * in_millionths(dearest)
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether a recovery is possible after the loss of these answers.
-
-        It is if no new best was among them.
-        """
+        """Return whether recovery is possible after the loss of these answers: if no new best was among them."""
         return charges == 0
 
     def after_loss(self, state: State, *, asked: int | None, charged: int | None, noise: Noise) -> State:
         """Return the state after the loss of submissions. ValueError if a lost submission was a new best.
 
-        A fallback to an earlier best would show an order of events that the tree of all submissions does not contain
-        (S3).
+        If a new best was lost, going back to an earlier best would be a sequence of events that is not in the tree of
+        all submissions (S3).
         """
         if charged:
             raise ValueError(
@@ -71,10 +68,10 @@ class BestAccounting(Accounting["Ladder"]):
 
 @dataclass(frozen=True)
 class Scoreboard:
-    """Writer of the replies to a batch of submissions. It inverts losses if higher scores are better.
+    """Writer of the replies to a batch of submissions. If higher scores are better, it turns losses into scores.
 
     Attributes:
-        procedures: How the interval of each submission is computed.
+        procedures: Interval procedure of each submission.
     """
 
     ladder: Ladder

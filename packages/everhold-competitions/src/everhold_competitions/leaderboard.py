@@ -1,8 +1,8 @@
-"""A leaderboard: who is proved to be better than whom, and so who stands where.
+"""A leaderboard: which teams are proved to be better than others, and the ranks that follow.
 
-A team's rank is one more than the number of teams that are proved to be better. Its place reaches from there to the
-rank that it has if it is worse than all teams that it is not proved to be better than, as in 2-14: a tie is no accident
-of rounding, but all that these rows can say.
+A team's rank is one more than the number of teams that are proved to be better. Its place is a range, such as 2-14. The
+first number is the rank. The second is its rank if it is worse than every team that is not proved to be worse. A tie is
+not an effect of rounding: the rows cannot tell the teams apart.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class RankingRow:
 
     Attributes:
         score: Score of the team's final submission on the sealed rows, in the metric's units. Before the end it is the
-            released value, or None if no value was released: of a confirmed guess only the interval is told.
+            released value. It is None if no value was released, because a confirmed guess tells only an interval.
         low: Lower end of the interval that holds for the promised value.
         high: Upper end of that interval.
-        rank: One more than the number of teams that are proved to be better; None where nothing is known.
+        rank: One more than the number of teams that are proved to be better. None if nothing is known.
         worst_rank: Number of all teams minus the number of teams that are proved to be worse. None if nothing is
             known.
         public_rank: On a final board, the rank by public scores when submissions ended; None without public rows.
@@ -121,13 +121,13 @@ class Leaderboard(Display):
         comparisons: Comparisons of pairs of teams. Empty until the board is final.
         confidence: Probability with which all intervals and all ranks hold together.
         statement: Number of the statement in the theory pages that proves the intervals and ranks.
-        about: What scores are about if it is not the population, in words. None for the population.
-        disqualified: Reason of each disqualification, by team. These teams are not on the board.
+        about: Words for what scores are about, such as labels drawn anew. None for the population.
+        disqualified: Reason of each disqualification, by team. Disqualified teams are not on the board.
         deadline: Time after which no submission is received, if there is one.
         rules: What teams are told of the competition.
         public: Facts about the public rows of the competition: holdout, rows, step and confidence. None without public
             rows.
-        shown: How people are shown the metric: name, unit, range, and whether numbers are turned to be positive.
+        shown: How the metric is shown to people: name, unit, range, and whether the sign of numbers is changed.
     """
 
     holdout: str
@@ -166,7 +166,7 @@ class Leaderboard(Display):
     def for_people(self) -> Leaderboard:
         """Return the board with the metric's common name. Losses that the ledger holds inverted are shown as positive.
 
-        So `neg_mean_absolute_error` of -12.4 is an MAE of 12.4, of which less is better.
+        For example, `neg_mean_absolute_error` of -12.4 is shown as an MAE of 12.4, which is better if it is lower.
         """
         if self.shown is None or self.shown["name"] == self.metric:
             return self
@@ -219,7 +219,7 @@ class Leaderboard(Display):
         """Return a sentence on whether one of two teams is proved better, and the interval of their difference.
 
         Raises:
-            QueryRejected: If they are not compared.
+            QueryRejected: If the board does not compare these teams.
         """
         board = self.for_people()
         each = board.between(first, second)
@@ -370,7 +370,7 @@ def ranked(
     Args:
         standings: Lines in the order of the teams' first submissions. This order decides between teams that are
             otherwise equal.
-        ranks: Best and worst rank by team; a team that is not in it has none.
+        ranks: Best and worst rank of each team. A team that is missing has no ranks.
         higher_is_better: Whether a larger score is a better one.
 
     Examples:
@@ -393,7 +393,10 @@ def ranked(
 
 
 def _middle(row: RankingRow) -> float | None:
-    """Return the score, or the middle of the interval of a confirmed guess, which is no score."""
+    """Return a team's score.
+
+    If it has only a confirmed guess, which is not a score, return the middle of its interval.
+    """
     if row.score is None and row.low is not None and row.high is not None:
         return (row.low + row.high) / 2.0
     return row.score
@@ -410,7 +413,7 @@ _FAR = 6.0  # times the typical distance from the median, beyond which a score i
 
 
 def board_style() -> str:
-    """Return the CSS of `board_table` inside an element of the class ``board``, on a page that has the colours."""
+    """Return the CSS of `board_table`, for an element of the class ``board`` on a page that defines the colours."""
     return style_sheet("everhold_competitions", "board.css")
 
 
@@ -422,7 +425,7 @@ def out_in_words(board: Leaderboard) -> list[str]:
 def board_table(board: Leaderboard) -> str:
     """Return the HTML tables of a leaderboard without a style sheet.
 
-    Wide intervals of public scores, of which a running competition promises little, are folded away.
+    While a competition runs, intervals of public scores are wide, so they are folded away.
     """
     board = board.for_people()
     axis = _axis(board.standings)

@@ -59,13 +59,13 @@ class CompetitionPlan(Display):
         spacing: Distance between the true scores of two neighbours in the ranking.
         disagreement: Least share of the rows on which the files of two teams differ.
         confidence: Probability that all intervals hold at once.
-        asked: Number of the line that answers the caller's request.
+        asked: Position in `lines` of the line for the feedback that the caller requested.
         metric: Metric by which files are ranked.
-        made_up: Whether widths were read from boards of competitions with made-up files. They are not for shares, whose
-            widths follow from the rows.
-        lines: One dictionary for each feedback: feedback, public_rows, final_rows, the half-widths public_within and
-            public_later around .9 or of the best made-up file, final_within, the least gap that is told apart, and the
-            pairs that are.
+        made_up: Whether widths were read from boards of competitions with made-up files. False for shares of rows,
+            whose widths are computed from the number of rows.
+        lines: One dictionary for each feedback: feedback, public_rows, final_rows, the half-widths public_within,
+            public_later and final_within around .9 or of the best made-up file, the least gap between two teams that
+            the board tells apart, and the number of pairs that it tells apart.
     """
 
     rows_in: ClassVar[str] = "lines"
@@ -205,7 +205,10 @@ def _line(
     terms: Competition, rows: int, spacing: float, disagreement: float, confidence: float, surprises: int | None, *,
     strict: bool,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """Return the widths of one competition plan. If its rows are too few, return None, or raise if ``strict``."""
+    """Return the widths of one competition plan.
+
+    If its rows are too few, return None, or raise an error if ``strict``.
+    """
     final_rows = round((1.0 - (terms.public or 0.0)) * rows)
     try:
         final = terms.adjust(_tuned(*terms.plan(None, 0), final_rows, confidence, surprises))
@@ -274,9 +277,9 @@ def made_up_files(
 def _tried(
     terms: Competition, rows: int, spacing: float, confidence: float, *, strict: bool, **files: float
 ) -> dict[str, Any] | None:
-    """Return the widths of one competition plan, read from the boards of a competition that is held with made-up files.
+    """Return the widths of one competition plan, read from the boards of a competition with made-up files.
 
-    If its rows are too few, return None, or raise if ``strict``.
+    If its rows are too few, return None, or raise an error if ``strict``.
     """
     labels, predictions = made_up_files(terms, rows, **files)
     with TemporaryDirectory() as folder, warnings_collected():
@@ -327,5 +330,5 @@ def _is_apart(gap: float, rows: int, disagreement: float, nats: float) -> bool:
 
 
 def _called(line: dict[str, Any]) -> str:
-    """Return a feedback with its public rows, as options of a command."""
+    """Return a feedback and its share of public rows as options of the command line."""
     return f"--feedback {line['feedback']}" + ("" if line["public"] is None else f" --public {line['public']:g}")

@@ -1,7 +1,7 @@
-"""Public scores of a competition: what teams are told about rows that the final board is not about.
+"""Public scores of a competition: what teams are told about the public rows, which do not count for the final board.
 
-The public rows are a holdout of their own, with a ladder for each team (`everhold_competitions.ladder`). A file holds
-predictions for all rows, and is split by the part that each row was dealt to.
+The public rows are a holdout of their own, with a ladder for each team (`everhold_competitions.ladder`). A submitted
+file has predictions for all rows, which are split into those for public rows and those for final rows.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _comparisons(
 def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbers, *, turned: bool) -> Comparison:
     """Return the comparison of two teams from the mean of ``(1 + d) / 2``, where d is the difference of row values.
 
-    `turned` says whether the mean is about the second team's values minus the first team's. If so, it is reversed.
+    If `turned` is true, the mean is about the second team's values minus the first team's, and is reversed.
     """
     mean, low, high = (1.0 - numbers[0], 1.0 - numbers[2], 1.0 - numbers[1]) if turned else numbers
     rises = contest.scoring.rises
@@ -157,7 +157,7 @@ def _paired(contest: CompetitionSession, first: str, second: str, numbers: Numbe
 def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> Comparison:
     """Return the comparison of two teams from their two intervals, for pairs without a paired difference.
 
-    `higher_is_better` says whether a larger score is a better one.
+    `higher_is_better` is true if a larger score is better.
     """
     assert first.low is not None
     assert first.high is not None
@@ -175,8 +175,8 @@ def _apart(first: RankingRow, second: RankingRow, *, higher_is_better: bool) -> 
 def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
     """Return a comparison whose interval is the intersection of a paired interval and of one from two scores.
 
-    So teams whose intervals do not meet are never tied. If the two intervals contradict each other, which may happen
-    with the probability of failure, the paired one is returned.
+    So teams whose intervals do not overlap are never tied. If both intervals of the difference do not overlap, which
+    may happen with the probability of failure, the paired one is returned.
     """
     low, high = max(paired.low, by_scores.low), min(paired.high, by_scores.high)
     if low > high:
@@ -188,7 +188,8 @@ def _both(paired: Comparison, by_scores: Comparison) -> Comparison:
 def _ranks(standings: Sequence[RankingRow], comparisons: Iterable[Comparison]) -> dict[str, Ranks]:
     """Return the best and worst possible rank of each team, from proved comparisons and their transitive closure.
 
-    So of two teams that share both ranks neither is proved to be better. A team without an interval may have any rank.
+    If two teams have the same best and worst rank, neither is proved to be better. A team without an interval may have
+    any rank.
     """
     place = {row.team: number for number, row in enumerate(standings)}
     worse_than = np.zeros((len(place), len(place)), dtype=bool)
@@ -208,7 +209,7 @@ def _ranks(standings: Sequence[RankingRow], comparisons: Iterable[Comparison]) -
 def _ranks_by_scores(standings: Sequence[RankingRow], *, higher_is_better: bool) -> dict[str, Ranks]:
     """Return the ranks by public scores, which are not proved. Teams with the same score share their ranks.
 
-    `higher_is_better` says whether a larger score is a better one.
+    `higher_is_better` is true if a larger score is better.
     """
     sign = 1.0 if higher_is_better else -1.0
     known = {row.team: sign * row.score for row in standings if row.score is not None}

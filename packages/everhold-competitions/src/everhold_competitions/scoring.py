@@ -117,13 +117,13 @@ class Scoring(ABC):
     def standing(self) -> float | None:
         """Public score that counts as a team's best before its first submission.
 
-        Return None if the first score of a team is always shown.
+        It is None if the first score of a team is always shown.
         """
         return None
 
     @property
     def rises(self) -> bool:
-        """True if a larger number is better on the ledger's scale from 0 to 1."""
+        """True if a larger number is better on the scale from 0 to 1 that the ledger uses."""
         return self.higher_is_better == (self.facts.at_one > self.facts.at_zero)
 
     def score_digest(self, predicted: str) -> str:
@@ -384,7 +384,7 @@ def named(score: Score, predictions: Any, training: Any) -> MetricQuery:
 def made_up(outputs: str, schema: Schema, *, last: bool) -> NDArray[Any]:
     """Return made-up predictions that are valid for a score, shape (rows,).
 
-    With `last` the predictions differ from those without `last`.
+    If `last` is true, other predictions are returned than if it is false.
     """
     if outputs == "scores":
         return np.arange(schema.rows)[:: -1 if last else 1].astype(np.float64)

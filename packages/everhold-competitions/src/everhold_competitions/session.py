@@ -81,7 +81,7 @@ class SubmissionStore(ArrayFiles):
         """Return a context that admits one submission at a time, across processes and threads.
 
         Raises:
-            EverholdError: If that cannot be made sure.
+            EverholdError: If the lock for this cannot be made.
         """
         try:
             descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -136,7 +136,7 @@ class Receiving:
         """Check that a team may submit these predictions now. Return the team, or None for a new team.
 
         Raises:
-            QueryRejected: If it may not.
+            QueryRejected: If the team may not submit them.
         """
         submissions = accounts.of(Submissions)
         competition, teams = self.session.terms(submissions), submissions.teams
@@ -321,7 +321,7 @@ class CompetitionSession:
         """Check whether predictions could be submitted, and return a report. No label is read and nothing is stored.
 
         Raises:
-            QueryRejected: If they would not.
+            QueryRejected: If these predictions could not be submitted.
         """
         team = checked_name(team, of="team")
         entered = self._entered(predictions, None)
@@ -336,8 +336,8 @@ class CompetitionSession:
     def submit(self, predictions: Any, *, team: str, guess: float | None, training: Any) -> Submission:
         """Check, store and record a submission, and return its feedback.
 
-        Whether there is room is decided once, in the transaction that receives it and before anything is told. If the
-        process ends before the feedback, the same submission again gets this feedback.
+        The transaction that receives the submission decides whether the team may still submit, before anything is told.
+        If the process ends before the feedback, submitting the same predictions again gives this feedback.
 
         Args:
             predictions: Predictions in the form that the metric takes: an array, or a table with row ids.
@@ -347,7 +347,7 @@ class CompetitionSession:
             training: Predictions for the training rows, if the holdout has training rows.
 
         Raises:
-            QueryRejected: If it cannot be received. Nothing was received or charged.
+            QueryRejected: If the submission cannot be received. Nothing was received or charged.
         """
         team = checked_name(team, of="team")
         if guess is not None and self.public is not None:
@@ -421,7 +421,7 @@ class CompetitionSession:
         """Move the deadline to a later moment than now.
 
         Raises:
-            QueryRejected: If it is past, or the competition is over. Nothing was changed.
+            QueryRejected: If the new deadline is in the past, or the competition is over. Nothing was changed.
         """
 
         def check(accounts: Accounts) -> bool:
@@ -437,7 +437,7 @@ class CompetitionSession:
         return replace(self.competition, deadline=submissions.deadline or self.competition.deadline)
 
     def is_over(self, accounts: Accounts) -> bool:
-        """Return whether no submission is received any more, since the end was made or the deadline has passed."""
+        """Return whether submissions have ended, because the end was recorded or the deadline has passed."""
         submissions = accounts.of(Submissions)
         return accounts.closed or submissions.closed or self.terms(submissions).is_past(datetime.now(UTC))
 
@@ -449,7 +449,7 @@ class CompetitionSession:
         """Commit an act of the competition to the ledger, and return False if ``check`` says that it changes nothing.
 
         Raises:
-            QueryRejected: If it is not possible. Nothing was changed.
+            QueryRejected: If the act is not possible. Nothing was changed.
         """
         said = {**said, "act": secrets.token_hex(16)}
         act = EntryDraft(digest(said), {**said, "shown": shown})

@@ -1,4 +1,4 @@
-"""What a team gets back: the result of a submission, and the report on a file that is only checked."""
+"""Results for a team: that of a submission, and the report on predictions that are only checked."""
 
 from __future__ import annotations
 

@@ -62,16 +62,16 @@ class HoldoutCompetition(HoldoutAccessor):
             predictions: Predictions in the form that the metric takes: an array in the order of the rows, or a table
                 with row ids.
             team: Name of the team that submits. If an allotment has this name, the allotment pays.
-            guess: Where scores are told: the team's own guess, such as a score by cross-validation. A team's first
-                submission needs it, or predictions for training rows; later the default is the last score that the team
-                was told.
+            guess: With the feedback ``"score"``: the team's own guess, such as a score by cross-validation. A team's
+                first submission needs a guess or predictions for training rows. Later the default is the last score
+                that the team was told.
             training: Predictions for the training rows, if the holdout has training rows. They make the guess.
 
         Returns:
-            What the host chose that a submission is told; committed to the ledger before.
+            The feedback that the host chose. It is committed to the ledger before it is returned.
 
         Raises:
-            QueryRejected: If it or the team's name cannot be received. Nothing was received or charged.
+            QueryRejected: If the submission or the team's name is refused. Nothing was received or charged.
         """
         return self._session().submit(predictions, team=team, guess=guess, training=training)
 
@@ -79,15 +79,15 @@ class HoldoutCompetition(HoldoutAccessor):
         """Check whether predictions would be received, and return a report. No label is read.
 
         Raises:
-            QueryRejected: If they would not.
+            QueryRejected: If the predictions would not be received.
         """
         return self._session().check(predictions, team=team)
 
     def submissions(self) -> list[dict[str, Any]]:
         """Return one dictionary for each submission, in the order in which they were received.
 
-        Free of charge; no label is looked at. Of each: its entry, the time, the team, its number among the team's own,
-        the SHA-256 of the predictions, and whether it is the team's final one.
+        It is free of charge, and no label is read. Each dictionary has the ledger entry, the time, the team, the number
+        among the team's own submissions, the SHA-256 of the predictions, and whether it is the team's final one.
 
         Raises:
             QueryRejected: If this holdout takes no submissions.
@@ -172,7 +172,8 @@ class HoldoutCompetition(HoldoutAccessor):
             All teams.
 
         Raises:
-            QueryRejected: If it is past or no time with an offset, or the competition is over. Nothing was changed.
+            QueryRejected: If the new deadline is in the past or has no offset, or the competition is over. Nothing was
+                changed.
         """
         self._executor.check_steward("move the deadline")
         try:
@@ -247,7 +248,7 @@ class HoldoutCompetition(HoldoutAccessor):
         """Raise QueryRejected if the holdout is a competition, which answers only submissions.
 
         Raises:
-            QueryRejected: Always, for there is a competition. Nothing was charged.
+            QueryRejected: Always, because the holdout is a competition. Nothing was charged.
         """
         self._check_final()
         if self._competition is not None:
@@ -302,7 +303,7 @@ class HoldoutCompetition(HoldoutAccessor):
         return _GUESSES if self._competition is not None and not is_score(answer["source"]) else frozenset()
 
     def last_step_lasts(self) -> bool:
-        """Return whether many pairs of teams are still to be compared."""
+        """Return whether many pairs of teams are still to be compared, so that `before_unsealing` may take minutes."""
         accounts = self._executor.ledger.head().accounts
         finals = {team.final for team in accounts.of(Submissions).teams.values()}
         return not accounts.closed and len(finals) >= _MANY

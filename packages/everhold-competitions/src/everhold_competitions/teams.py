@@ -1,8 +1,9 @@
 """Teams and their submissions as the ledger records them, and the limit of the surprises that a team may cause.
 
-Receiving one is an entry of the chain with the source `SUBMISSION` and no charge; the end of taking them is one with
-the source `CLOSING`. So everything here follows from the entries alone. It is kept beside the mechanism's state, under
-the same seal, to be at hand in a transaction. The predictions themselves lie beside the sealed rows.
+A received submission is an entry of the chain with the source `SUBMISSION` and no charge. The end of the competition is
+an entry with the source `CLOSING`. So the entries determine all state in this module. It is also stored beside the
+mechanism's state, under the same seal, so that a transaction need not read all entries. The predictions themselves are
+stored beside the sealed rows.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ class Team:
     """State of one team in a competition. All of it is public except the predictions.
 
     Attributes:
-        final: SHA-256 of the predictions that stand for the team at the end.
+        final: SHA-256 of the predictions that count for the team at the end.
         latest: SHA-256 of the predictions that were received last.
-        charged: Surprises that telling the team about its submissions has cost.
+        charged: Number of surprises that feedback to the team has cost.
         chosen: Number of times that the team chose an earlier submission.
         public: SHA-256 of the latest predictions for the public rows. Empty without public rows.
         out: Reason of the team's disqualification. Empty for a team on the board.
@@ -89,8 +90,8 @@ class Submissions(LedgerExtension):
 
     Attributes:
         teams: Teams by name, in the order of their first submissions.
-        closed: Whether no more are received.
-        deadline: The deadline since the host moved it; empty before.
+        closed: Whether no more submissions are received.
+        deadline: The deadline after the host moved it. Empty if it was not moved.
         moved: Number of times that the deadline was moved.
     """
 
@@ -109,7 +110,7 @@ class Submissions(LedgerExtension):
         """Build the state from stored JSON data, the inverse of `stored`.
 
         Raises:
-            ValueError: Or TypeError or KeyError, if `stored` never returns such a thing.
+            ValueError: If `stored` never returns such data. It may be a TypeError or KeyError as well.
         """
         lines = [Team(*line) for line in stored["teams"]]
         if not all(map(_is_sound, lines)) or type(stored["closed"]) is not bool:
@@ -143,7 +144,7 @@ class Submissions(LedgerExtension):
     def receive(self, team: str, predictions: str, *, final: bool, public: str = "") -> None:
         """Record a submission of a team, which is final if it is the team's first or `final` is True.
 
-        `final` says whether the submission replaces the team's final one.
+        If `final` is true, the submission replaces the team's final one.
 
         Raises:
             ValueError: If submissions have ended.
@@ -161,7 +162,7 @@ class Submissions(LedgerExtension):
         """Record that a team made an earlier submission its final one.
 
         Raises:
-            ValueError: If there is no such team, or no more are received.
+            ValueError: If there is no such team, or no more submissions are received.
         """
         before = self.teams.get(team) if _is_name(team) else None
         if before is None or not _is_digest(predictions) or self.closed:
@@ -172,7 +173,7 @@ class Submissions(LedgerExtension):
         """Record an answer about a team's submission: its cost, and a change of leader.
 
         Args:
-            told_of: The answer's `TOLD_OF`: the team, and the SHA-256 of the predictions.
+            told_of: The field `TOLD_OF` of the answer: the team, and the SHA-256 of the predictions.
             charged: Surprises that the answer cost.
             promoted: Whether the predictions take the lead. If so, they become the team's final ones.
 
@@ -331,7 +332,7 @@ class TeamLimited(QueryPlan[Result]):
 
     @property
     def pricing(self) -> Pricing:  # type: ignore[override]
-        """The pricing of the query inside."""
+        """The pricing of the query about the submission."""
         return self.ready.pricing
 
     def capacity(self, state: State, accounts: Accounts, count: int) -> int:

@@ -1,11 +1,11 @@
-"""Tables that stay where they are: engines whose rows can be sealed without being copied.
+"""Engines: databases and other systems whose tables can be sealed without being copied.
 
-A table is sealed by handing in its engine in place of rows::
+To seal a table, pass its engine in place of rows::
 
     holdout = everhold.Holdout.create("study.db", "flights", holdout=everhold_engines.Spark(session, "flights_sealed"))
 
-and opened by the same, or by its address in the variable ``EVERHOLD_ENGINE``. A class is imported when it is first
-used, and needs the package of its engine.
+To open the holdout again, pass the same engine, or its address in the variable ``EVERHOLD_ENGINE``. A class is imported
+when it is first used, and needs the package of its engine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an engine is: the protocol of a table, the connection to the engine, and its columns as arrays.
+"""The protocol of a table in an engine, the connection to the engine, and its columns as arrays.
 
-Everything that is asked of sealed rows is a statement that everhold wrote itself, in the engine's dialect
-(`everhold.values.expressions`), and an engine only runs it. `everhold_engines.remote_rows.RemoteRows` is on top of it
-and knows queries; ledger, mechanism and promise never see which engine it was.
+Every statement about sealed rows is written by everhold in the engine's dialect, and the engine only runs it.
+`everhold_engines.remote_rows.RemoteRows` evaluates queries by such statements. Ledger, mechanism and promise do not
+depend on the engine.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Engine(Protocol):
 
     Attributes:
         kind: Name of the engine in ledger and certificate, such as ``"duckdb"`` or ``"spark"``.
-        dialect: How statements are written for it.
+        dialect: The SQL dialect of statements for it.
         most_expressions: Largest number of expressions in one statement.
     """
 
@@ -175,8 +175,8 @@ class Engine(Protocol):
         """Return another table in the same engine, read through the same session or connection.
 
         Raises:
-            QueryRejected: If the rows are in a file of their own.
-            ValueError: If that is no name of a table.
+            QueryRejected: If the rows are in a file, so that there is no other table.
+            ValueError: If ``table`` is not the name of a table.
         """
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
@@ -201,7 +201,7 @@ class Engine(Protocol):
     def contents(self, key: str = "") -> str:
         """Return a fingerprint in hex that changes when any row changes.
 
-        It may be guessed from all rows and the key, so it is kept under another key and never shown.
+        Whoever has all rows and the key can compute it. So it is stored only under another key, and never shown.
 
         Args:
             key: Part of the text of every row, so that nobody without the key can choose rows with a given digest. The
@@ -296,7 +296,7 @@ class EngineConnection(ABC):
 
         Args:
             table: The name of the table that is read.
-            missing: True where other errors say that there is no such table.
+            missing: Whether any other error means that there is no such table.
         """
         return errors_hidden(partial(self._fault, table, missing))
 

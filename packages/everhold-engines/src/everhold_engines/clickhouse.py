@@ -1,8 +1,8 @@
 """ClickHouse as an engine, embedded (chDB) on a folder or on Parquet files, or a server; the extra ``clickhouse``.
 
-Every statement goes out with ``readonly = 2`` and a limit of its time, and
-with UTC as its zone, so a user's profile has to let these be set. A server writes statements into ``system.query_log``;
-everhold asks it not to (``log_queries = 0``), and its administrator may decide otherwise.
+Every statement is sent with ``readonly = 2``, a time limit, and UTC as its zone, so the user's profile must allow these
+settings. A server writes statements to ``system.query_log``. everhold asks it not to (``log_queries = 0``), but its
+administrator may decide otherwise.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class ClickHouseConnection(EngineConnection):
 
 
 def _names(client: Any, statement: str) -> list[str]:
-    """Return the column names of a statement, for results without rows."""
+    """Return the column names of a statement's result, if the result has no rows."""
     return list(client.query(f"DESCRIBE ({statement})").result_columns[0])
 
 

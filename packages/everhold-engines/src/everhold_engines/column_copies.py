@@ -1,7 +1,7 @@
 """Copies columns that checks need from an engine's table into a private file, deleted after sealing.
 
-A check that compares sealed with training rows, such as whether a row id is on both sides, needs the columns it is
-about, and nothing else. They come in batches, so the memory of this process does not grow with the tables.
+A check that compares sealed and training rows, for example whether a row id is on both sides, needs only the columns
+that it is about. They are copied in batches, so the memory of this process does not grow with the tables.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ColumnCopies:
 
     @cached_property
     def contents(self) -> str:
-        """Return the digest of the rows without a key, which a copy of the table shares."""
+        """Return the digest of the rows without a key. A copy of the table has the same digest."""
         return self.engine.contents()
 
     @property
@@ -169,7 +169,7 @@ class ColumnCopies:
             self.connection.execute(f"CREATE OR REPLACE VIEW training AS SELECT {shown} FROM training_file")
 
     def bring(self, names: Collection[str], *, of: Collection[str] | None = None) -> None:
-        """Copy all rows of the named columns into the local views, unless they were copied before."""
+        """Copy all rows of the named columns into the local views. Columns that were copied before are skipped."""
         for what in of or self.sides:
             known = self._brought[what]
             if not known >= set(names):

@@ -1,10 +1,10 @@
 """Conformance test of an engine on made-up rows, run before any sealed row is evaluated.
 
-Engines disagree about nan, null, zeros, calendars, texts and sums that run over, and a wrong count is a wrong promise.
-So some hundred expressions are asked about rows that are there for being awkward, in the very statements that sealed
-rows will be asked with, and every integer is compared with that of `grid_integer`, a reference evaluation in Python. It
-knows nothing of SQL, of arithmetic that stands for a calendar, or of null that passes through operations by itself;
-calendar and exponents are Python's own. The rows come as literals, so an account that may only read is enough.
+Engines differ in nan, null, zeros, calendars, texts and overflowing sums, and a wrong count would make the promise
+false. So some hundred expressions are evaluated on difficult made-up rows, by the same statements that are used for
+sealed rows. Every integer is compared with that of `grid_integer`, a reference evaluation in Python, which shares no
+code with the SQL: it uses Python's own calendar and arithmetic, and treats null explicitly. The rows are literals in
+the statement, so an account that may only read is enough.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def conformance(engine: Engine, *, source: str | None = None) -> Conformance:
         source: SQL that follows FROM if the made-up rows are in a table already. None to pass the rows as literals.
 
     Returns:
-        What differs; an engine is only to be trusted if nothing does.
+        The result of the test. Trust the engine only if there is no disagreement.
 
     Raises:
         Unavailable: If the engine cannot be reached.
@@ -247,7 +247,7 @@ class _Trial:
         self.integers = 0
 
     def row_values(self, asked: Sequence[tuple[str, RowValue]]) -> None:
-        """Compare the integer of every row, which shows where to look."""
+        """Compare the integer of every row, which shows for which row the engine differs."""
         values = [value for _, value in asked]
         statement = row_values_sql(values, self._source, position="id", dialect=self._engine.dialect)
         found = self._answers(statement)
@@ -336,7 +336,7 @@ class _Trial:
         self, asked: Sequence[tuple[str, RowValue]], statement: str, what: str,
         expected: Counter[tuple[int, ...]], places: Sequence[int | None],
     ) -> None:  # fmt: skip
-        """Compare counts of kinds: rows with the place of an expression, the kind and the count."""
+        """Compare counts of different values in the rows of a statement: place of the expression, value and count."""
         rows = self._answers(statement)
         *kind, count = places
         counted: Counter[tuple[int, ...]] = Counter()

@@ -1,9 +1,9 @@
 """PostgreSQL as an engine (extra ``postgres``), or any database whose driver SQLAlchemy can use.
 
-PostgreSQL is tested. For Snowflake, BigQuery and Trino statements are written by sqlglot and nobody here has run them:
-they are refused unless the conformance suite finds every integer as it should be. In PostgreSQL each statement is a
-transaction of its own that may only read, ends by a limit of its time, and writes numbers, times and bytes in one way,
-however the database is set. A server that logs statements (``log_statement``) logs these, too.
+PostgreSQL is tested. For Snowflake, BigQuery and Trino, statements are translated by sqlglot and have not been tested.
+Such a database is refused unless the conformance test finds every integer correct. In PostgreSQL each statement is its
+own read-only transaction with a time limit. Its numbers, times and bytes have the same form for all settings of the
+database. A server that logs statements (``log_statement``) logs these too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DatabaseConnection(EngineConnection):
     """Connection to a database through SQLAlchemy.
 
     Args:
-        where: An address of SQLAlchemy, or an engine, which stays the caller's.
+        where: An address of SQLAlchemy, or an engine of SQLAlchemy, which everhold does not close.
     """
 
     title: ClassVar[str] = "the database"
@@ -72,7 +72,10 @@ class DatabaseConnection(EngineConnection):
         return known.render_as_string()
 
     def run(self, statement: str, *, max_seconds: float | None) -> Iterator[tuple[list[str], list[Any]]]:
-        """Run a statement, and yield its column names and columns, each as values with the array type for no values."""
+        """Run a statement, and yield the names of its columns, and for each column its values and its array type.
+
+        The array type is used if a column has no values.
+        """
         with self.engine().connect() as connection:
             driver = connection.connection.driver_connection
             self.running.add(driver)
@@ -100,7 +103,7 @@ class DatabaseConnection(EngineConnection):
         connection.rollback()
 
     def array_type(self, _name: str, number: Any, *facts: Any) -> str:
-        """Return the array type of a column, from the driver's description."""
+        """Return the array type of a column of the result, from the driver's description."""
         return "O"
 
     def array(self, column: Any) -> NDArray[Any]:
@@ -283,7 +286,7 @@ class PostgresTable(StoredTable[PostgresConnection]):
     def guarded(self, column: str, data_type: str) -> str | None:
         """Return SQL that compares texts by code points, without the blanks that fill a ``char``.
 
-        Decimals of any size: PostgreSQL fails to make doubles of those that are too large or too small.
+        Decimals that are too large or too small for a double are guarded too, because PostgreSQL fails to convert them.
         """
         if self.column_kind(data_type) is ColumnKind.STRING:
             return POSTGRESQL.write("text", column)

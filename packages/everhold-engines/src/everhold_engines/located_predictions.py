@@ -1,8 +1,8 @@
 """Finds predictions in tables of the engine of the sealed rows, and checks them there.
 
-What is wrong with them is found in public facts before anything is charged, and said in the words that files of
-predictions get. The analyst reads the table with the rights of the holdout's own connection; so the name of a table
-does not travel, and no service takes it.
+Faults of the predictions are found from public facts before anything is charged, and reported like those of files of
+predictions. The table is read with the rights of the holdout's own connection. So the name of a table is not sent to a
+service, and no service accepts one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def with_located_predictions(queries: Sequence[Any], rows: RowStore, schema: Sch
     """Return the queries with their predictions in tables found, checked and identified by digest.
 
     Args:
-        queries: The queries; those without such predictions stay as they are.
+        queries: The queries. Those without such predictions are returned unchanged.
         rows: The sealed rows.
         schema: Public facts about the sealed rows.
 

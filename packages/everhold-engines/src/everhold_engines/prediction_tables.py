@@ -1,8 +1,8 @@
 """Predictions in another table of the engine, joined to the sealed rows by row id inside each statement.
 
-Row ids are public, and so are predictions: whatever is wrong with them is found before anything is charged, and said.
-Each sealed row meets one line of the table at most, whatever happens to the table meanwhile; and its digest is computed
-again after the sums, so that an answer is about the predictions that its query names.
+Row ids and predictions are public, so their faults are found and reported before anything is charged. Each sealed row
+is joined to at most one line of the table, even if the table changes meanwhile. The digest of the predictions is
+computed again after the sums, so that an answer is about the predictions that its query names.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class JoinedTable:
         """Return the table of predictions with this name, after a check that it exists and may be used.
 
         Raises:
-            QueryRejected: If there is no such table, or the rows are in a file of their own. Nothing is charged.
+            QueryRejected: If there is no such table, or the sealed rows are in a file. Nothing is charged.
         """
         if table.casefold() == str(sealed.to_dict()["table"]).casefold():
             raise QueryRejected("The predictions are in the table of the sealed rows. Write them to another table.")
@@ -215,7 +215,7 @@ class JoinedTable:
 
 
 class _Beside:
-    """Engine of the sealed rows, with the rows joined with predictions as its source."""
+    """Engine of the sealed rows whose source is the rows joined with predictions."""
 
     def __init__(self, engine: Engine, columns: Sequence[JoinedColumn]) -> None:
         self._engine, self.source = engine, engine.source
@@ -294,7 +294,7 @@ def _columns_of(query: BoundQuery) -> tuple[JoinedColumn, ...]:
 
 
 def _written(query: BoundQuery) -> BoundQuery:
-    """Return a query in which predictions are columns of the joined rows."""
+    """Return a query whose predictions are read from columns of the joined rows."""
     if query.pair is not None:
         first, second = _written(query.pair.first), _written(query.pair.second)
         return replace(query, pair=replace(query.pair, first=first, second=second))

@@ -85,8 +85,8 @@ class StoredTable(ABC, Generic[Way]):
 
     Attributes:
         kind: Name of the engine in ledger and certificate.
-        connection: The way to the engine; tables of one engine share it.
-        max_seconds: Limit for each statement, except the digest of all rows, which takes as long as it takes.
+        connection: Connection to the engine. Tables of one engine share it.
+        max_seconds: Time limit for each statement in seconds. The digest of all rows has no limit.
     """
 
     kind: ClassVar[str]
@@ -144,7 +144,7 @@ class StoredTable(ABC, Generic[Way]):
     def state(self) -> object:
         """Return a cheap value that changes with every write to the table, None if the engine has none.
 
-        It may change although no row did.
+        It may change even if no row was changed.
         """
         return None
 
@@ -162,7 +162,7 @@ class StoredTable(ABC, Generic[Way]):
         return self
 
     def said(self, statement: str) -> list[tuple[Any, ...]]:
-        """Return the result rows of a statement about the table."""
+        """Return the result rows of a statement about the table, with errors of the engine replaced."""
         way = self.connection
         found: list[tuple[Any, ...]] = []
         for _, columns in way.run(statement, max_seconds=self.max_seconds):
@@ -173,7 +173,7 @@ class StoredTable(ABC, Generic[Way]):
         """Return a context that replaces errors of the engine by everhold's errors.
 
         Args:
-            missing: Whether an error may mean that the table does not exist, and is then said so.
+            missing: Whether an error of the engine may mean that the table does not exist. Then the new error says so.
         """
         return self.connection.hidden(self.name, missing=missing)
 
@@ -414,12 +414,13 @@ class Remote(Sealable):
     def contents(self, key: str = "") -> str:
         """Return a hexadecimal digest of column names, types and all rows, independent of the order of the rows.
 
-        Every row is hashed with SHA-256, over a text that no other row has; what is kept is the number of rows and
-        the sums of four numbers of 60 bits. So it changes when any row does, except once in 2^240. Who may choose
-        thousands of rows as they like and knows the key could make another table of the same digest; hence the key.
+        Each row is hashed with SHA-256 over a text that differs for different rows. The digest is made from the number
+        of rows and the sums of four 60-bit pieces of these hashes. It changes with any row, except with probability
+        2^-240. The key is needed because somebody who can choose thousands of rows, and knows all that is hashed, could
+        make another table with the same digest.
 
         Args:
-            key: Goes into every row's text, so that only the key's holder can compute or aim at a digest.
+            key: Part of the text of every row, so that only the holder of the key can compute a digest.
         """
         return self._window.digest(key)
 

@@ -1,7 +1,7 @@
 """Rows that stay in an engine, as a `RowStore` whose sums, counts and groups the engine computes.
 
-So no more than counts leave it. It hands over rows only for code: in the order of their arrival and their row ids, and
-no more than `MOST_CELLS` numbers at once. All of that is decided by public facts.
+So only counts leave the engine. It returns rows only for Python code: in the order of arrival and row id, and at most
+`MOST_CELLS` numbers at once. Public facts alone decide which of the two is done.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ class EngineCounts:
         return [(int(own.sum()), Cells(count, own, self.unit)) for count, own in zip(counts, sums, strict=True)]
 
     def groups(self, values: Sequence[AnyValue], *, group_by: str, across: int) -> list[tuple[int, GroupSums]]:
-        """Return the total of each row value and its groups, like `everhold.sealing.rows.sums.group_sums_of`.
+        """Return for each row value its total, and its sums by group with the number of groups that have each sum.
 
         Args:
             values: Row values to compute.
             group_by: Column whose equal values make a group.
-            across: Cells in which groups are counted, from `everhold.sealing.rows.sums.cells_across`.
+            across: Number of bins for sums of groups, from `everhold.sealing.rows.sums.cells_across`; 0 for no bins.
         """
         how: Any = {"group_by": group_by, "unit": self.unit, "dialect": self.dialect}
         if across:
@@ -106,14 +106,14 @@ class EngineCounts:
     def pairs(
         self, numerator: AnyValue, denominator: AnyValue, *, group_by: str | None, across: int
     ) -> tuple[int, int, Pairs]:
-        """Return the totals of numerator and denominator and their pairs, like `sums.pairs_of`.
+        """Return the totals of numerator and denominator, and how often each pair of their values occurs.
 
         Args:
-            numerator: Row value of the numerator. Where it is larger than the denominator, the denominator counts
-                instead.
-            denominator: The other row value.
-            group_by: Column whose equal values make a group; None for rows.
-            across: Cells along either axis, from `everhold.sealing.rows.sums.cells_across`.
+            numerator: Row value of the numerator. If it is larger than that of the denominator, the denominator's value
+                counts instead.
+            denominator: Row value of the denominator.
+            group_by: Column whose equal values make a group. None to count pairs of rows.
+            across: Number of bins along either axis, from `everhold.sealing.rows.sums.cells_across`; 0 for no bins.
         """
         how: Any = {"group_by": group_by, "unit": self.unit, "dialect": self.dialect}
         if not across:
@@ -160,7 +160,7 @@ def heard_while(run: Callable[[], Found], interrupt: Callable[[], None]) -> Foun
         interrupt: Function that makes the statement end soon. It must not wait.
 
     Raises:
-        KeyboardInterrupt: After the engine was told.
+        KeyboardInterrupt: After the statement was cancelled.
 
     Examples:
         >>> heard_while(lambda: 42, lambda: None)
@@ -196,9 +196,9 @@ class RemoteRows(EvaluatedRows):
     """The rows of a table in an engine, evaluated as exact integer sums.
 
     Args:
-        engine: The table, and what runs statements about it.
+        engine: The engine of the table.
         schema: Schema of the rows, as for `EvaluatedRows`. Its column of row ids gives their order.
-        windows: Windows in which the rows arrived, where they are several; they put the rows in order first.
+        windows: Windows in which the rows arrived, if there are several. Rows are ordered by their window first.
         **facts: Arguments of `EvaluatedRows`.
     """
 
@@ -356,7 +356,7 @@ class RemoteRows(EvaluatedRows):
         """Return columns as arrays. Columns that were read before are dropped if memory is short.
 
         Raises:
-            QueryRejected: If these are more cells than are read at once. Nothing is charged.
+            QueryRejected: If more cells are requested than may be read at once. Nothing is charged.
         """
         _check_cells(self.rows, len(names))
         if len({*self._arrays, *names}) * self.rows > MOST_CELLS:
@@ -381,7 +381,7 @@ class RemoteRows(EvaluatedRows):
     def _in_order(self) -> str:
         """SQL for the rows after FROM, numbered in the order of arrival and then of row id.
 
-        Predictions by position and values that were kept of a champion are in the order of arrival.
+        Predictions by position and the stored values of a champion are in the order of arrival.
 
         Raises:
             QueryRejected: If there are no row ids. Nothing is charged.

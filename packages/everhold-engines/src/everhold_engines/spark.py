@@ -1,12 +1,11 @@
 """Spark as an engine (extra ``spark``): a table, view or folder of Parquet files, by a classic or Connect session.
 
-Statements run in a session of their own, a copy of the one that was handed in, with its temporary views: its zone is
-UTC and nothing raises because of a row's value, and the caller's session stays as it is. A table of Iceberg or Delta is
-read as it was when it was sealed, by its snapshot (`VERSION AS OF`); this was written from their documentation and has
-not been run here, where their libraries are not to be had.
+Statements run in a copy of the caller's session with its temporary views. In the copy the zone is UTC, and no value of
+a row raises an error. The caller's session is not changed. A table of Iceberg or Delta is read at the snapshot that was
+sealed (`VERSION AS OF`). This was written from their documentation and has not been tested with their libraries.
 
-PySpark logs the text of a failed statement with the row that it quotes; that is kept quiet while everhold asks. What
-the driver and the executors log themselves, and Spark's history of statements, is for Spark's administrator to decide.
+PySpark logs the text of a failed statement, which may quote a row. This log is switched off while everhold runs a
+statement. Spark's administrator decides what the driver and the executors log, and about Spark's history of statements.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ABSENT = "spark"
 
 
 class Quiet(contextlib.AbstractContextManager[None]):
-    """Context in which PySpark logs no failed statement. It enters `errors` too, a context that replaces errors."""
+    """Context in which PySpark logs no failed statement. It also enters the context `errors`, which replaces errors."""
 
     _here = threading.local()
 
@@ -79,7 +78,8 @@ class SparkConnection(EngineConnection):
     """Connection to Spark by a session of PySpark.
 
     Args:
-        session: A session, which stays the caller's; None for the one that is active, or that is made at the address.
+        session: A session of the caller, which everhold does not stop. None for the active session, or for a new one at
+            the address.
 
     Attributes:
         views: Names of temporary views by the paths of their files, which every session gets.
@@ -161,7 +161,7 @@ class SparkConnection(EngineConnection):
     def hidden(self, table: str, *, missing: bool = False) -> contextlib.AbstractContextManager[None]:
         """Return a context that replaces Spark's errors by everhold's errors and silences PySpark's log.
 
-        `missing` says whether an error may mean that the table does not exist.
+        `missing` is true if an error may mean that the table does not exist.
         """
         return Quiet(super().hidden(table, missing=missing))
 
@@ -214,7 +214,7 @@ def own_session(session: Any, *, is_mine: bool) -> Any:
     """Return a copy of a session with everhold's settings, or the session itself if it is not shared.
 
     Raises:
-        HoldoutRejected: If it cannot be copied and has other settings.
+        HoldoutRejected: If the session cannot be copied and has other settings than everhold needs.
     """
     if is_mine:
         copy = session
@@ -427,9 +427,9 @@ class Spark(Remote):
     """A table of Spark as an engine.
 
     Args:
-        session: A session of PySpark 4, classic or Connect; it stays the caller's.
-        table: Name of a table or view, with its catalog and schema as Spark has them, or the path of a folder of
-            Parquet files: what has a slash in it, unless it is in quotes, is a path.
+        session: A session of PySpark 4, classic or Connect. everhold does not stop it.
+        table: Name of a table or view, with its catalog and schema as in Spark, or the path of a folder of Parquet
+            files. A name with a slash is a path, unless it is in quotes.
         max_seconds: Limit for each statement.
         **arrives: ``arrived`` and ``until`` of a table to which rows arrive, as for `Remote`. Such a table is read in
             its present state, not at a snapshot.

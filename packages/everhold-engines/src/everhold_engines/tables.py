@@ -1,9 +1,9 @@
 """Seals a table that stays in an engine, with the checks that `intake.files` makes of files.
 
-What is about one table alone, the engine counts. What compares it with training rows needs columns of both in one
-place: `everhold_engines.column_copies` brings those. Where rows are many, copies are looked for among some of them. For
-a random part of the sealed rows chance puts equal rows on both sides just as for all of them, and so it does for the
-rows of both tables that have some values of a column.
+The engine computes the counts that are about one table alone. A comparison with training rows needs columns of both
+tables in one place, where `everhold_engines.column_copies` puts them. If there are many rows, copied rows are looked
+for in a random part of them. This is valid, because the probability of equal rows on both sides has the same form for a
+random part of the sealed rows, and for the rows of both tables with some values of a column.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TableStructure(FileStructure):
     def apart(self) -> frozenset[str]:
         """Return the columns that have no value in common between training rows and sealed rows.
 
-        Of long tables only columns that could be ids of groups of training rows are told.
+        For long tables only columns that may be ids of groups of training rows are returned.
         """
         self._copies.bring_some()
         some = [column for column in self._copies.comparable if self._is_apart(column)]
@@ -205,7 +205,7 @@ def check_training_table(engine: Engine, facts: Mapping[str, Any], columns: Mapp
     no promise, as long as nobody writes information from the sealed rows into this table.
 
     Raises:
-        IntegrityError: If it has other columns, or more or fewer rows, or is not there.
+        IntegrityError: If the table has other columns, or another number of rows, or is missing.
         Unavailable: If the engine cannot be reached.
     """
     fault = None
@@ -263,12 +263,12 @@ def copied_table(
     Args:
         folder: Folder for the training file, and for the temporary files of the checks.
         engine: The table whose rows are sealed.
-        request: The training rows, and what is declared. Training rows of a table are copied as the declared dependence
-            requires, and such a table may have any number of them.
+        request: The training rows and the declarations. If the training rows are in a table, some of them are copied as
+            the declared dependence requires. Such a table may have any number of rows.
         key: Key of the steward, for the fingerprint.
 
     Yields:
-        What is known of the rows, and the place to which more of them can be brought.
+        Facts about the sealed files, and the private database into which more columns can be copied.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed as they stand.
@@ -361,7 +361,7 @@ def check_still(engine: Engine, sealed: SealedFiles, key: StewardKey) -> None:
     """Check that a table's fingerprint is the same as at the start of the sealing.
 
     Raises:
-        HoldoutRejected: If it was written to meanwhile.
+        HoldoutRejected: If the table was changed meanwhile.
     """
     if keyed_fingerprint(engine, key) != sealed.fingerprint:
         raise HoldoutRejected(

@@ -1,8 +1,8 @@
 """Rows that arrive in an engine by a column of times, and keyed fingerprints of rows.
 
-Rows are sealed that arrived before `until`. Each append takes the rows from the latest watermark to the next one, so
-windows are disjoint and follow each other. A row that is written into an old window later changes what was sealed,
-which is detected. Rows without a time never arrive.
+Rows that arrived before the time `until` are sealed. Each append takes the rows from the latest such time (watermark)
+to the next one, so windows are disjoint and follow each other. A row that is later written into an old window changes
+the sealed rows, which is detected. Rows without a time are in no window.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check_pinned(engine: Engine, configuration: Mapping[str, Any], key: StewardK
     """Check that a table still has the sealed columns and rows. The engine reads all rows.
 
     Raises:
-        IntegrityError: If it does not, or is not there any more.
+        IntegrityError: If columns or rows changed, or the table does not exist any more.
         Unavailable: If the engine cannot be reached.
     """
     table = configuration["engine"]["table"]
@@ -75,7 +75,7 @@ class Watermark:
     Attributes:
         column: The column that says when a row arrived: dates, times, or texts such as 2026-12-01.
         since: First time of the window; None for all earlier ones.
-        until: End of the window, which is no part of it.
+        until: End of the window. Rows of exactly this time are not in the window.
     """
 
     column: str
@@ -103,7 +103,7 @@ class Watermark:
         """Check that the rows of a window can be sealed.
 
         Raises:
-            HoldoutRejected: If not. Nothing was created.
+            HoldoutRejected: If the column of times is missing or cannot be used. Nothing was created.
         """
         if columns.get(self.column) not in _KINDS:
             raise HoldoutRejected(

@@ -1,4 +1,4 @@
-"""Integration with Inspect: evaluates language models on a holdout of cases, logging no outcome of a single case.
+"""Integration with Inspect: evaluates language models on a holdout of cases, and logs no outcome of a single case.
 
 A case is a public prompt and a sealed target. The task's samples have prompts and no targets. The scorer logs the
 model's answer to each sample. The metrics are the holdout's answer about all of them at once. A log of an evaluation
@@ -85,15 +85,15 @@ def sealed_accuracy(
 ) -> Scorer:  # fmt: skip
     """Return a scorer of cases with sealed targets, which logs the answers and the holdout's accuracy.
 
-    Samples are joined with cases by their id. They have no target, unless they are open cases, which are training rows
-    of the holdout: answers to those make the guess. The holdout is asked once, when no case is missing. A run with a
+    Samples are joined with cases by their id. Only open cases, which are training rows of the holdout, have a target in
+    the samples. Answers to open cases make the guess. The holdout is asked once, when no case is missing. A run with a
     limit, or with failed samples, asks nothing and charges nothing.
 
     Args:
-        name: Name of the holdout; it has row ids and a ``label``, the target.
+        name: Name of the holdout. It must have row ids, and the targets as its ``label``.
         storage: Storage of the holdout, as for `Holdout.open`.
-        answer: From a sample's state to the answer, in the form of the targets. Correct means equal to the target. If
-            targets are numbers, an answer that is not a number is wrong.
+        answer: Function from a sample's state to the answer, in the form of the targets. An answer is correct if it
+            equals the target. If targets are numbers, an answer that is not a number is wrong.
         guess: The expected accuracy, if there are no open cases.
         analyst: Analyst who asks.
 
@@ -223,7 +223,7 @@ def _opened(storage: str, name: str, analyst: str | None) -> Holdout:
 
 
 def _check(holdout: Holdout) -> None:
-    """Reject a holdout without row ids and label, because samples are joined with cases by id."""
+    """Raise QueryRejected for a holdout without row ids and label, because samples are joined with cases by id."""
     if holdout.schema.row_id is None or holdout.schema.label is None:
         raise QueryRejected(
             "The holdout has no row ids or no label, but samples are joined with cases by their ids. Create it with "
@@ -250,8 +250,8 @@ def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
 
     Raises:
         QueryRejected: If the log has no samples, or did not run to its end.
-        CaseRejected: If a sample is no outcome: it ended with an error or at a limit of time, was retried, invalidated,
-            read from a cache, or is there twice.
+        CaseRejected: If a sample has no outcome: it ended with an error or at a time limit, was retried, invalidated,
+            read from a cache, or occurs twice.
     """
     return outcomes(runs_of_log(log))
 

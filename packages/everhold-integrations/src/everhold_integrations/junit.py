@@ -71,7 +71,7 @@ def junit_runs(content: bytes) -> list[CaseRun]:
     Properties of a test case that are numbers are metrics too, by their names.
 
     Raises:
-        QueryRejected: If it is no JUnit XML, declares a document type, or reports an error outside of its cases.
+        QueryRejected: If the content is not JUnit XML, declares a document type, or reports an error outside its cases.
     """
     reader = _JUnit()
     parser = reader.parser = expat.ParserCreate(namespace_separator=" ")

@@ -1,7 +1,8 @@
 """Integration with MLflow: logs answers in runs, and evaluates models through a holdout.
 
-MLflow finds the evaluator by its entry point, ``mlflow.model_evaluator``. It follows the protocol without inheriting
-from MLflow's class, whose import needs matplotlib and more: logging answers needs only `mlflow-skinny`.
+MLflow finds the evaluator by its entry point, ``mlflow.model_evaluator``. It follows MLflow's protocol without
+inheriting from its class, because importing that class needs matplotlib and other packages. To log answers only
+`mlflow-skinny` is needed.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ def log_answer(answer: Answer, name: str, *, step: int | None = None, run_id: st
 class HoldoutEvaluator:
     """MLflow evaluator ``"everhold"``, which asks a holdout how good a model is.
 
-    MLflow evaluates on open data, and their score is the guess that the holdout confirms or corrects. So pass rows that
-    the model was not fitted on. The fitted estimator itself predicts the sealed rows, in this process. Functions,
-    served models and endpoints are refused: MLflow traces their inputs, and a trace would contain sealed rows.
+    MLflow evaluates on open data. Their score is the guess that the holdout confirms or corrects, so pass rows on which
+    the model was not fitted. The fitted estimator itself predicts the sealed rows, in this process. Functions, served
+    models and endpoints are refused: MLflow traces their inputs, and a trace would contain sealed rows.
 
     ``evaluator_config`` has ``holdout``, the name. It may have ``storage``, ``metric`` (``"accuracy"``, ``"error"`` or
     ``"brier"``), the ``name`` of the logged metric, and the ``analyst`` who asks. ``storage`` may be the address of a
@@ -166,7 +167,7 @@ def _subject(holdout: Holdout, estimator: Any, metric: str, rows: Any) -> Any:
     """Return the object to ask about: an estimator, or for a service its predictions for the public rows.
 
     Raises:
-        QueryRejected: If they cannot be predicted.
+        QueryRejected: If there are no public rows, or the estimator cannot predict them.
     """
     schema = holdout.schema
     if not holdout.is_served:

@@ -67,12 +67,12 @@ class SealedObjective:
     with an allotment, whose limit is exact.
 
     Args:
-        objective: From a trial to a query such as ``accuracy(model)``. For a better guess than the training estimate,
-            return it too, as in ``(accuracy(model), cross_validated)``. Or a space that is declared on the holdout,
-            such as `declared_space` makes: each trial suggests a point, which is answered for nothing.
-        holdout: The open holdout; one for each process. Of a service, ``Holdout.open("https://...", name)``, with the
-            token in the environment variable ``EVERHOLD_TOKEN``; it takes rules, and predictions if features are
-            public.
+        objective: Function from a trial to a query such as ``accuracy(model)``. For a better guess than the training
+            estimate, return it too, as in ``(accuracy(model), cross_validated)``. Or a space that is declared on the
+            holdout, made for example by `declared_space`: then each trial suggests a point, and its answer is free.
+        holdout: The open holdout, one for each process. For a service pass ``Holdout.open("https://...", name)``, with
+            the token in the environment variable ``EVERHOLD_TOKEN``. A service accepts rules, and predictions if
+            features are public.
         keep: Number of queries to keep for the end of the study, where a silent comparison of each of the best trials
             costs one query.
         silent: Whether to ask silently. Then nothing is told before the study is unsealed, and the value of a trial is
@@ -185,7 +185,7 @@ class SealedObjective:
         Args:
             study: A finished study of one objective.
             best: Largest number of trials to release.
-            query: From a trial to the query that it asked, if models were stored and need not be fitted again.
+            query: Function from a trial to the query that it asked, if models were stored and need not be fitted again.
 
         Raises:
             QueryRejected: If the holdout cannot be unsealed, no trial was answered, or a query differs from the one
@@ -255,11 +255,11 @@ class BestTrials(Listing):
     Attributes:
         rows: One dict for each trial, the best on the sealed rows first: trial, params; value, low, high and source as
             answered during the study; sealed, sealed_low and sealed_high, from the sealed rows; apart, apart_low and
-            apart_high, the paired difference to the trial that the study ranks first. That trial has None, and so have
-            trials without such a difference.
-        first: Number of that trial.
+            apart_high, the paired difference to the trial that the study ranks first. They are None for that trial
+            itself, and for trials without such a difference.
+        first: Number of the trial that the study ranks first.
         confidence: Probability with which all intervals of the holdout hold simultaneously.
-        statement: The statement that proves them.
+        statement: Number of the statement that proves the intervals.
     """
 
     rows_called: ClassVar[str] = "trials"
@@ -311,7 +311,7 @@ def _row(trial: FrozenTrial, answer: Any, apart: Answer | None) -> dict[str, Any
 
 
 def _tracked(study: Study, trial: Trial | FrozenTrial) -> dict[str, str]:
-    """Return a trial as the ledger keeps it, with its study's name in one line. Optuna allows any name."""
+    """Return the ledger's facts about a trial, with the study's name in one line, because Optuna allows any name."""
     return {"study": fact_of(study.study_name), "trial": str(trial.number)}
 
 

@@ -6,11 +6,11 @@ its exit code: 0 not worse than the baseline, 1 a regression, 4 undecided; with 
 `record_property` are metrics beside ``passed`` and ``duration`` (seconds).
 
 Only a test that passes, or fails by an assertion or by ``pytest.fail``, has an outcome. Any other exception is a crash:
-the session ends with an error that names the test, and the same version can be reported anew. So it is for tests that
-were skipped, expected to fail, or ran again.
+the session ends with an error that names the test, and the same version can be reported again. The same holds for tests
+that were skipped, expected to fail, or ran again.
 
-The results become those of the champion, which makers of challengers must not know. So the session shows no outcome of
-a sealed test: each looks sealed, without its output, unless ``--everhold-show`` is given.
+People who make challengers must not know the results, because these may become the champion's. So the session shows no
+outcome and no output of a sealed test, unless ``--everhold-show`` is given.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Registry of readers for files of test and evaluation tools, each of which yields runs of cases.
 
-`FORMATS` is the registry. A reader takes the content of a file and yields a `CaseRun` for each result, with its place
-in the file. It says what is no outcome, and `everhold.gates.files.outcomes` refuses that. JUnit
-and Inspect have modules of their own. Files may come from strangers: strict JSON, XML without declarations.
+`FORMATS` is the registry. A reader takes the content of a file and yields a `CaseRun` for each result, with its
+position in the file. It marks results without an outcome, which `everhold.gates.files.outcomes` refuses. JUnit and
+Inspect have modules of their own. Files may come from strangers, so JSON is read strictly, and XML with declarations is
+refused.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class ResultFormat:
     Attributes:
         name: Name of the tool or form that writes the files.
         kind: Ending of the files, with its dot.
-        read: From the content to runs. Of JSON the content is the document, of JSONL its lines by their numbers.
+        read: Function from the content to runs. For JSON the content is the document, for JSONL the lines by their
+            numbers.
         marks: Names that the JSON document or each JSONL line must have. They distinguish the format from others of
             the same ending.
     """

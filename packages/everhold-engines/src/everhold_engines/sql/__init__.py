@@ -1,1 +1,4 @@
-"""Expressions as SQL: begin with `compiler`; `branching` compiles one expression, `dialects` has the engines' words."""
+"""Expressions as SQL. Begin with `compiler`.
+
+`branching` compiles one expression, and `dialects` has the engines' spellings.
+"""

@@ -1,15 +1,14 @@
 """Expressions as SQL that is exact and safe in every dialect: ranges of values, arithmetic, branches.
 
-A missing number is null or nan, and is looked for only where it matters: the results of operations carry both along,
-and a comparison is not true of null by itself. A condition is two: where it is true and where it is false. Where it is
-not true it may be false or null, which no use of it can tell apart. So nan costs nothing in ``delay > 60`` but a
-comparison with infinity.
+A missing number is null or nan. Operations carry both along, and a comparison with null is not true, so tests for
+missing values are written only where they matter. A condition is compiled to two SQL conditions: whether it is true,
+and whether it is false. If it is not true, it may be false or null, which makes no difference to its use. So for nan,
+``delay > 60`` needs only one more comparison, with infinity.
 
-Nothing raises because of a row's value. Where an engine raises for doubles that become too large or too small,
-operations are watched (`everhold_engines.sql.branching`) unless `everhold_engines.sql.branching` rules that
-out.
+No value of a row raises an error. If an engine raises an error for doubles that become too large or too small,
+operations are guarded, unless the ranges of their operands rule this out.
 
-Pieces that are long and used twice become columns of a sub-select; of short ones the text is repeated.
+A long piece of SQL that is used twice becomes a column of a sub-select. A short one is repeated.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class ValueRange:
     Attributes:
         low: Lower bound of the values. Minus infinity if values may be infinite or arbitrarily large.
         high: Upper bound of the values.
-        step: A power of two of which all finite ones are multiples.
+        step: A power of two of which all finite values are multiples.
         nan: Whether a missing value may be nan; it may always be null.
     """
 
@@ -388,7 +387,7 @@ class SqlCompiler(SqlFragments):
     _leaves: set[int] = field(default_factory=set)
 
     def prepared(self, expression: Expression) -> Expression:
-        """Return the expression to compile, without functions and with literals where all is known."""
+        """Return the expression to compile: without functions, and with literals for all parts whose value is known."""
         return _rebuilt(lowered(_rebuilt(expression, _of_positive)), folded)
 
     def compiled(self, node: Node, inputs: Sequence[CompiledParts]) -> CompiledParts:
@@ -534,7 +533,7 @@ class SqlCompiler(SqlFragments):
     def _test(self, node: Node, ones: Sequence[Part], others: Sequence[Part], *, negated: bool) -> Part:
         """Return SQL for a comparison that is false for null, also for nan in engines that order nan.
 
-        `negated` says whether the comparison is negated.
+        `negated` is true if the comparison is negated.
         """
         sign = _TESTS[node.operation][negated]
         values, zero = list(ones[1:]), self.dialect.literal(0.0)
@@ -549,7 +548,7 @@ class SqlCompiler(SqlFragments):
     def _let_in(self, node: Node, *, negated: bool) -> list[int]:
         """Return the indices of operands for which a nan would make a test true.
 
-        `negated` says whether the comparison is negated.
+        `negated` is true if the comparison is negated.
         """
         nans = [place for place, one in enumerate(node.operands) if one in self._ranges and self._ranges[one].nan]
         differ = negated and node.operation is not Operation.LESS

@@ -1,8 +1,8 @@
 """Statements about row values, in the dialect of the engine that runs them.
 
-Each takes the `source` of the rows: what stands after FROM, a quoted name or a sub-select in brackets. The rules of the
-values are those of the package; `branching` writes the pieces of text that follow them. Every sum is exact, however
-many rows there are. Embedded rows need no SQL: `everhold.values.expressions.arrays` evaluates them.
+Each function takes the `source` of the rows: the text after FROM, which is a quoted name or a sub-select in brackets.
+`branching` writes the SQL of the values, by the rules of `everhold.values.expressions`. Every sum is exact for any
+number of rows. Rows in files need no SQL: `everhold.values.expressions.arrays` evaluates them.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ def part_totals_sql(
 def cells_sql(values: Sequence[AnyValue], source: str, *, unit: int = UNIT, dialect: Dialect = DUCKDB) -> str:
     """Return SQL for histograms, with columns ``place, cell, count, sum``. A place is the index of a row value.
 
-    The cell of v is ``v * 256 / unit`` rounded down and 255 at the most, as in `sums.cells_of`; empty
-    cells are left out. Its time may depend on the values.
+    The cell of v is ``v * 256 / unit`` rounded down, at most 255, as in `sums.cells_of`. Empty cells are left out. The
+    time of the statement may depend on the values.
     """
     draft = _Draft(values, source, unit, dialect)
     of, each = draft.dialect, spread(draft.dialect, f"({draft.rows(None, names='g')})", [], draft.names())
@@ -219,8 +219,8 @@ def pair_kinds_sql(
 ) -> str:  # fmt: skip
     """Return SQL for the number of rows or groups with each pair of sums: ``size, numerator, denominator, count``.
 
-    The numerator of a row is the smaller of both row values; a row by itself has size 1. Arguments as for
-    `group_kinds_sql`; None for no groups.
+    The numerator of a row is the smaller of both row values. Without groups each row has size 1. The arguments are as
+    for `group_kinds_sql`, and ``group_by`` is None without groups.
     """
     draft = _Draft([numerator, denominator], source, unit, dialect)
     of, rows = draft.dialect, draft.rows(group_by, names="g")
@@ -316,7 +316,7 @@ def group_cells_sql(
         values: Row values to compute.
         source: SQL that follows FROM, in the dialect.
         group_by: Column whose equal values make a group.
-        across: Cells of groups of one size; divides ``unit``.
+        across: Number of bins for groups of one size, a divisor of ``unit``.
         unit: Grid steps between 0 and 1.
         dialect: SQL dialect of the engine.
     """
@@ -338,12 +338,13 @@ def pair_cells_sql(
 ) -> str:  # fmt: skip
     """Return SQL for rows or groups by size and half of a square cell, in any order.
 
-    Both values are the numerator and the denominator; the numerator of a row is the smaller of them. A row by itself
-    has size 1. Other arguments as for `group_cells_sql`; None for no groups.
+    ``both`` has the row values of numerator and denominator. The numerator of a row is the smaller of them. Without
+    groups each row has size 1. The other arguments are as for `group_cells_sql`, and ``group_by`` is None without
+    groups.
 
     Returns:
-        Rows ``size, c0, c1, steep, count, numerator, denominator``: both cells, whether the numerator lies further
-        inside its cell, units, and their sums.
+        SQL for rows ``size, c0, c1, steep, count, numerator, denominator``: both cells, whether the numerator lies
+            further inside its cell than the denominator, the number of units, and their sums.
     """
     rows = _rows(both, source, group_by, unit, dialect)
     if group_by is None:
@@ -370,7 +371,7 @@ def _rows(values: Sequence[AnyValue], source: str, group_by: str | None, unit: i
 
 
 def _whole_total(column: str, unit: int, dialect: Dialect) -> str:
-    """Return SQL for an exact sum, which the caller knows to fit into 64 bits."""
+    """Return SQL for an exact sum. The caller knows that it fits into 64 bits."""
     return f"CAST({dialect.total(column, unit=unit, condition=False)} AS BIGINT)"
 
 

@@ -1,14 +1,16 @@
 """Dialects: how each engine writes the few constructs that statements about row values need.
 
-`everhold_engines.sql.branching` writes the statements, with ``CASE``. A `Dialect` has the spellings of an
-engine, and what it does with numbers that others do not:
+`everhold_engines.sql.branching` writes the statements, with ``CASE``. A `Dialect` has the spellings of an engine, and
+its special behaviour with numbers:
 
-- DuckDB's optimizer believes the statistics of a Parquet file, which say nothing of nan; it has to be switched off.
+- DuckDB's optimiser trusts the statistics of a Parquet file, which do not mention nan. So it is switched off.
 
-- PostgreSQL raises where a double becomes too large or too small, and compares texts in the language of its database.
-- Spark raises for a division by zero, or makes it null, as its session says; its literals depend on the session, too.
-- ClickHouse computes branches that are not taken, counts bytes unless told otherwise, knows nan and two zeros where it
-  looks into a list, and lets sums of 64 bits run over without a word.
+- PostgreSQL raises an error if a double becomes too large or too small, and compares texts by the language of its
+  database.
+- Spark raises an error for a division by zero, or returns null, depending on its session. Its literals depend on the
+  session too.
+- ClickHouse computes branches that are not taken, counts bytes by default, distinguishes nan and the two zeros in
+  lists, and lets 64-bit sums overflow without an error.
 
 In PostgreSQL and Spark nan equals itself and is above infinity. Integers of one row have at most 54 bits; their sums
 are as wide as they have to be.

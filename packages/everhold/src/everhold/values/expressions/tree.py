@@ -197,7 +197,10 @@ def _sorted(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def _joined(operation: Operation, parts: Iterable[Node]) -> set[Node]:
-    """Return the operands with ``x = 1 or x = 2`` joined to ``x in (1, 2)``, and under ``and`` their negations."""
+    """Return the operands of ``or`` with ``x = 1`` and ``x = 2`` joined to ``x in (1, 2)``.
+
+    Operands of ``and`` that are negations are joined in the same way.
+    """
     kept: set[Node] = set()
     lists: dict[Node, list[Node]] = {}
     for part in parts:
