@@ -383,7 +383,7 @@ class Competition(Display):
         most = min(self.teams * self.share(mechanism.planned_surprises), told)
 
         def is_too_late(surprise: int) -> bool:
-            """Whether there is no room for the end after so many surprises."""
+            """Return whether the budget no longer covers the end of the competition after this many surprises."""
             before = State(told - 1, surprise - 1, 0, (surprise - 1) * cost)
             return not mechanism.accounts.leaves_capacity(before, self.closing, [mechanism.procedure])
 

@@ -73,7 +73,7 @@ class EngineCounts:
     dialect: Dialect
 
     def cells(self, values: Sequence[AnyValue]) -> list[tuple[int, Cells]]:
-        """Return the total of each row value and its histogram, like `everhold.sealing.rows.sums.cells_of`."""
+        """Return each row value's total and histogram, as defined by `everhold.sealing.rows.sums.cells_of`."""
         found = self._whole(cells_sql(values, self.source, unit=self.unit, dialect=self.dialect))
         counts, sums = np.zeros((2, len(values), CELLS), dtype=np.int64)
         where = found["place"], found["cell"]

@@ -511,7 +511,7 @@ def learned(
     Args:
         estimate: The training estimate in grid units of a sum over the sealed rows.
         bound: The query, bound to the rows, whose training estimate is corrected.
-        surprises: Reads the entries of the latest surprises, newest first.
+        surprises: Function that reads the entries of the latest surprises, newest first.
         steps: Grid units of a sum that make a mean of 1.
     """
     if bound.description.get("kind") not in _SCORES:
@@ -533,7 +533,7 @@ def worth_of_guesses(bound: BoundQuery, surprises: Surprises, *, rows: float, tr
 
     Args:
         bound: The query, bound to the rows, for which guesses are judged.
-        surprises: Reads the entries of the latest surprises, newest first.
+        surprises: Function that reads the entries of the latest surprises, newest first.
         rows: Effective number of sealed rows.
         training: Effective number of training rows.
         reach: Distance from an honest guess within which a sealed mean is expected now.

@@ -62,7 +62,7 @@ class AskedBefore:
         answered: Function from a query's fingerprint to whether the ledger has an answer to it.
         remembered: Function from a query's fingerprint to whether this process has already seen an answer to it. The
             ledger is not read.
-        surprises: Reads the entries of the latest surprises, newest first.
+        surprises: Function that reads the entries of the latest surprises, newest first.
     """
 
     answered: Callable[[str], bool] = never_answered

@@ -184,7 +184,8 @@ def check_settings(configuration: dict[str, Any]) -> None:
     """Check that settings read from storage have the form in which everhold writes them.
 
     Raises:
-        IntegrityError: If not. Their content is checked where the holdout is opened, by `State.of`.
+        IntegrityError: If a setting has another form. What the settings say is checked by `State.of` when the holdout
+            is opened.
     """
     folder, mechanism = configuration.get("folder"), configuration.get("mechanism")
     whole = (
