@@ -286,7 +286,7 @@ def _tried(
         try:
             holdout = Holdout.create(
                 f"sqlite:///{folder}/plan.db", "plan", holdout={"y": labels}, label="y", confidence=confidence,
-                rows=Rows(features="public"), planning=Planning(allow_vacuous=True), competition=terms,
+                rows=Rows(features="public"), planning=Planning(allow_vacuous=True), competition=terms, seed=0,
             )  # fmt: skip
         except HoldoutRejected:
             if strict:

@@ -75,10 +75,12 @@ def test_widths_of_other_metrics_are_those_of_a_board_with_files_as_good(tmp_pat
         planning=eh.Planning(allow_vacuous=True), competition=terms,
     ) as holdout:  # fmt: skip
         told = holdout.competition.submit(file, team="owls").answer
-        assert (told.high - told.low) / 2 == pytest.approx(planned["public_within"], rel=0.2)
+        # The rows are dealt by chance, and F1 is told in steps of a seventh of this half-width. Errors of ten deals:
+        # at most 13 % with standard deviations up to 7 % here, 6 % and 2 % on the final board.
+        assert (told.high - told.low) / 2 == pytest.approx(planned["public_within"], rel=0.45)
         holdout.unseal()
         (row,) = holdout.competition.leaderboard().standings
-        assert (row.high - row.low) / 2 == pytest.approx(planned["final_within"], rel=0.1)
+        assert (row.high - row.low) / 2 == pytest.approx(planned["final_within"], rel=0.15)
     gaps = [each["least_gap"] for each in plan.to_rows()]
     assert 0.0 < max(gaps) <= 2.0 * min(gaps)  # of one draw of files each
 
@@ -105,8 +107,9 @@ def test_the_command_prints_every_feedback_and_a_recommendation(everhold):
     found = json.loads(everhold("plan", *wanted, "--format", "json").stdout)
     assert [each["pairs"] for each in found["lines"] if each["feedback"] != "score"][1] == 0  # leader
     scored = ("--teams", "3", "--submissions", "2", "--rows", "400", "--metric", "r2", "--low", "0", "--high", "9")
-    told = everhold("plan", *scored, "--spread", "2", "--format", "json")
+    told, again = (everhold("plan", *scored, "--spread", "2", "--format", "json") for _ in range(2))
     assert json.loads(told.stdout)["made_up"]
+    assert again.stdout == told.stdout  # its rows are dealt in one way
     assert "Pass the standard deviation of the best file's errors" in everhold("plan", *scored, code=2).stderr
     assert "--rows is missing" in everhold("plan", "--teams", "30", code=2).stderr
     assert "--teams is missing" in everhold("plan", "--rows", "30", "--queries", "5", "--public", ".3", code=2).stderr
