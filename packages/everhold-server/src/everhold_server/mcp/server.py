@@ -99,6 +99,8 @@ class _Server(MCPServer[Any]):
         if unknown := [argument for argument in arguments if argument not in known]:
             expected = f"Pass only {', '.join(known)}" if known else "Pass no arguments"
             raise ToolError(f"{name} has no argument {brief(unknown[0])}. {expected}. {_FREE}")
+        if wrong := [argument for argument, value in arguments.items() if _is_no_number(value, known[argument])]:
+            raise ToolError(_not_usable(name, wrong, schema))
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as fault:
@@ -357,8 +359,17 @@ def _in_words(name: str, fault: ToolError, schema: Mapping[str, Any]) -> str:
     wrong = list(dict.fromkeys(str(error["loc"][0]) for error in cause.errors(include_input=False) if error["loc"]))
     texts = [argument for argument in wrong if schema["properties"].get(argument, {}).get("type") == "string"]
     missing = [argument for argument in schema.get("required", ()) if argument in texts]
-    problem = f"{name} cannot use {' and '.join(map(repr, wrong))} as passed"
+    return _not_usable(name, wrong, schema, f"{name} needs {missing[0]!r}, a text" if missing else "")
+
+
+def _not_usable(name: str, wrong: Sequence[str], schema: Mapping[str, Any], problem: str = "") -> str:
+    """Return the message about arguments of a tool that are of a wrong type, by default without a `problem` named."""
+    problem = problem or f"{name} cannot use {' and '.join(map(repr, wrong))} as passed"
     expected = [f"{argument}: {schema['properties'][argument].get('description', '')}" for argument in wrong]
-    if missing:
-        problem = f"{name} needs {missing[0]!r}, a text"
     return f"{problem}. {' '.join(expected).removesuffix('.')}. {_FREE}"
+
+
+def _is_no_number(value: object, schema: Mapping[str, Any]) -> bool:
+    """Return whether a truth value or text is passed where the schema has a number. The SDK would convert it."""
+    kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
+    return isinstance(value, bool | str) and not kinds - {"number", "integer", "null"}

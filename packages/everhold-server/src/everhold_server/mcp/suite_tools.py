@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from everhold.errors import EverholdError, QueryRejected
 from everhold.gates.results import cases_and_runs
+from everhold.suites import is_suite
 from everhold_server.mcp.tools import GateName, gate_named
 
 if TYPE_CHECKING:
@@ -162,6 +163,8 @@ class CaseTools:
                 return f"call report with challenger {lacking.challenger!r}, the champion, and the cases of status"
             return "call worth_asking with results on the open cases" if found.open_cases else _AGAIN
         except EverholdError:
+            if not is_suite(self._holdout):  # whose describe has no argument
+                return "call describe, which names the gates"
             gates = ", ".join(repr(each["gate"]) for each in self._holdout.status().get("gates", []))
             return f"call describe with a gate, one of {gates or 'none yet'}"
 

@@ -165,6 +165,8 @@ WRONG = [
     ("ask", {}, "needs 'query'"),
     ("ask", {"question": "late = 1"}, "no argument 'question'. Pass only query, guess"),
     ("ask", {"query": "late = 1", "guess": "high"}, "cannot use 'guess' as passed. guess: What you expect"),
+    ("ask", {"query": "late = 1", "guess": True}, "cannot use 'guess' as passed. guess: What you expect"),
+    ("quote", {"query": "x", "low": "-3", "high": False}, "cannot use 'low' and 'high' as passed. low: Of a number"),
     ("ask", {"query": 7}, "needs 'query'"),
     ("ask", {"query": ""}, "needs 'query'"),
     ("ask", {"query": "late >"}, "not an expression"),
@@ -190,6 +192,12 @@ def test_what_is_wrong_is_said_costs_nothing_and_teaches(holdout, name, argument
     assert message.lower().rstrip(".").endswith(("nothing was charged", "nothing was changed"))
     assert "\n" not in message
     assert "pydantic" not in message
+
+
+@pytest.mark.parametrize("tool", ["open_challenge", "withdraw"])
+def test_tools_of_cases_advise_calls_that_a_holdout_of_rows_takes(holdout, tool):
+    assert refused(holdout, tool, {"challenger": "v"}).endswith("Next: call describe, which names the gates.")
+    assert "gates" in told(holdout, "describe")
 
 
 def test_the_certificate_can_be_verified(holdout, tmp_path):
