@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 
 _MOST_MODELS = 200
+_LONGEST_NAME = 70  # in the picture; so many characters have room in it
+_STYLE = """body { margin: 1rem; font: 15px/1.5 system-ui, sans-serif; color: #17212b; overflow-wrap: anywhere; }
+main { max-width: 48rem; margin: 0 auto; }
+svg { max-width: 100%; height: auto; }
+.scroll { overflow-x: auto; overflow-wrap: normal; }
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +119,30 @@ class OpenBoard(Listing):
         low, high = min(row.low for row in self.rows), max(row.high for row in self.rows)
         drawn = []
         for place, row in enumerate(self.rows):
-            left, at, right = (
-                240.0 + 380.0 * (x - low) / ((high - low) or 1.0) for x in (row.low, row.score, row.high)
-            )
-            y = 24 * place + 36
+            left, at, right = (10.0 + 620.0 * (x - low) / ((high - low) or 1.0) for x in (row.low, row.score, row.high))
+            y = 44 * place + 58
+            name = row.model if len(row.model) <= _LONGEST_NAME else f"{row.model[:_LONGEST_NAME]}..."
             drawn.append(
-                f'<text x="230" y="{y + 4}" text-anchor="end">{html.escape(row.model)} (tier {row.tier})</text>'
+                f'<text x="10" y="{y - 12}">{html.escape(name)} (tier {row.tier})</text>'
                 f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" stroke="#0072b2" stroke-width="3"/>'
                 f'<circle cx="{at:.1f}" cy="{y}" r="5" fill="#0072b2"/>'
             )
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {24 * len(self.rows) + 36}" width="640" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {44 * len(self.rows) + 30}" width="640" '
             f'font-family="system-ui, sans-serif" font-size="13" fill="#17212b" role="img">'
-            f'<text x="240" y="16">{at_least(low)}</text><text x="620" y="16" text-anchor="end">{at_most(high)}</text>'
+            f'<text x="10" y="16">{at_least(low)}</text><text x="630" y="16" text-anchor="end">{at_most(high)}</text>'
             f"{''.join(drawn)}</svg>"
         )
 
     def to_html(self) -> str:
         """Return a complete page with the picture and the table, which loads no other file."""
-        title, table = "Board of open results", html_table(self.to_rows())
-        body = f"<h1>{title}</h1>\n<p>{html.escape(self.explain())}</p>\n{self.to_svg()}\n{table}"
-        return html_document(title, "", body)
+        title, rows = "Board of open results", self.to_rows()
+        body = (
+            f"<main><h1>{title}</h1>\n<p>{html.escape(self.explain())}</p>\n{self.to_svg()}\n"
+            f'<div class="scroll" tabindex="0" role="group" aria-label="Table of models">{html_table(rows, len(rows))}'
+            "</div></main>"
+        )
+        return html_document(title, _STYLE, body)
 
     def save(self, path: Path | str) -> None:
         """Write the page or the picture to a file whose name ends in ``.html`` or ``.svg``.

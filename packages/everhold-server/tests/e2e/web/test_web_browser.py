@@ -4,10 +4,11 @@ from contextlib import contextmanager
 from itertools import product
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from web_samples import IDS, TRUTH, chromium, mechanism, model, rows, seal, seal_races, serving, written
 
-from everhold import Holdout, Planning, Rows, accuracy, difference
+from everhold import Holdout, Planning, Rows, accuracy, board, difference
 from everhold_server.application import API
 from everhold_server.principals import Role
 from everhold_server.sign_in import CALLBACK
@@ -328,6 +329,21 @@ def test_every_page_is_accessible_and_whole_in_both_themes_on_desks_and_on_phone
         page.locator("#answer").wait_for()
         look(page, "a query over time")
     assert found == {}
+
+
+def test_a_board_of_open_results_fits_on_desks_and_on_phones(browser, tmp_path):
+    names = [f"a model with a name that is long enough to be cut, number {number}" for number in range(12)]
+    board({name: np.arange(40) % 13 < number for number, name in enumerate(names)}).save(tmp_path / "board.html")
+    page = browser.new_page()
+    page.goto((tmp_path / "board.html").as_uri())
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate(
+            "[...document.querySelectorAll('text')].every((each) => each.getBoundingClientRect().left >= 0 && "
+            "each.getBoundingClientRect().right <= each.closest('svg').getBoundingClientRect().right)"
+        )
+    page.close()
 
 
 def test_what_is_cut_would_be_noticed(browser, service):

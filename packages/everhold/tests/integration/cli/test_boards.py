@@ -1,6 +1,7 @@
 """Boards of open results: what is proved holds, in games and in both kinds of tables, and faults name the item."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -69,6 +70,16 @@ def test_the_command_reads_wide_and_long_tables(everhold, tmp_path):
     assert json.loads(first)["first"] == "m0"
     assert "m0 is first." in page.read_text()
     assert "<svg" in page.read_text()
+
+
+def test_a_page_has_all_models_with_their_names(tmp_path):
+    names = [f"{'model ' * 20}{number}" for number in range(70)]
+    found = eh.board({name: [1.0, 0.0] for name in names})
+    page = found.to_html()
+    assert page.count("<tr>") == 1 + len(names)
+    assert all(f">{name}</td>" in page for name in names)
+    assert page.count('<text x="10"') == 1 + len(names)  # names begin inside the picture
+    assert max(map(len, re.findall("<text[^>]*>([^<]*)", found.to_svg()))) < 90
 
 
 @pytest.mark.parametrize(
