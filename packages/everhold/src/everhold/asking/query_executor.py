@@ -262,21 +262,6 @@ class QueryExecutor:
 
         return since(state, self.place.before)
 
-    def opened(self, head: Head, pricing: Pricing, *, new: int) -> State:
-        """Return the mechanism's state at a head of the ledger. Check that new entries can be answered.
-
-        Args:
-            head: Head of the ledger.
-            pricing: Prices of the entries. After the unsealing, only queries of declared families are answered.
-            new: Number of entries that are new.
-
-        Raises:
-            QueryRejected: If the study was unsealed. Nothing is charged.
-        """
-        if head.accounts.closed and new and not pricing.asks_nothing:
-            raise QueryRejected(CLOSED_STUDY)
-        return self.state_from(head)
-
     def on_behalf_of(self, analyst: str) -> Self:
         """Return a copy of the executor for one analyst, who can spend no more than their allotment.
 
@@ -341,7 +326,7 @@ class Execution:
                 to evaluate the entries here.
         """
         executor, most, before = self.executor, self.plan.pricing.most, transaction.head
-        state, accounts = executor.opened(before, self.plan.pricing, new=len(new)), before.accounts
+        state, accounts = executor.state_from(before), before.accounts
         if changing := executor.analyst is not None or bool(accounts.extensions):  # of gates, of teams
             accounts = Accounts.from_state(before.state)
         outcomes: list[Outcome] = []
@@ -445,7 +430,12 @@ def affordable(state: State, accounts: Accounts, analyst: str | None, count: int
     """Return how many of ``count`` new queries the budget certainly covers. If it is 0, the next query is refused.
 
     The number depends only on public state, so a refusal reveals nothing about the sealed rows.
+
+    Raises:
+        QueryRejected: If the study was unsealed. Then only queries of declared families are answered.
     """
+    if accounts.closed and count and not pricing.asks_nothing:
+        raise QueryRejected(CLOSED_STUDY)
     sure = pricing.sure(state, count)
     if pricing.reserved or analyst is None:
         return sure
@@ -544,8 +534,7 @@ def _paid(work: Execution, first: Mapping[str, int], *, read: bool) -> tuple[Hea
     """
     head, stored = work.executor.ledger.look_up([*first], read=read)
     new = [place for fingerprint, place in first.items() if fingerprint not in stored]
-    state = work.executor.opened(head, work.plan.pricing, new=len(new))
-    return head, new, work.paid(state, head.accounts, len(new))
+    return head, new, work.paid(work.executor.state_from(head), head.accounts, len(new))
 
 
 # The price of a query before it is asked, from public state alone.
@@ -558,9 +547,9 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         QueryRejected: If the query is new and the study was unsealed.
     """
     head, mechanism = executor.ledger.head(), executor.mechanism
+    state = executor.state_from(head)
     if plan is None:
         pricing, needed = Pricing.planned(mechanism, ()), 1
-        state = executor.opened(head, pricing, new=1)
         any_mean = mechanism.quote(state)
         price = QuotedPrice(
             None, any_mean.radius, any_mean.radius_if_charged, any_mean.charged_if_confirmed,
@@ -570,7 +559,6 @@ def quoted_price(executor: QueryExecutor, plan: QueryPlan[Any] | None) -> Quoted
         stored = {line.fingerprint: executor.ledger.find(line.fingerprint) for line in plan.asked}
         pricing, new = plan.pricing, sum(entry is None for entry in stored.values())
         needed = new if plan.whole else min(new, 1)
-        state = executor.opened(head, pricing, new=new)
         price = plan.quote(state, [stored[line.fingerprint] for line in plan.asked])
     price = replace(price, remaining=executor.remaining(head))
     if affordable(state, head.accounts, executor.analyst, needed, pricing=pricing) >= needed:

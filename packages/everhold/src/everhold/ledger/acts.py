@@ -732,6 +732,13 @@ class Head:
     queries_hash: str
     written: str = field(repr=False)
 
+    def fields(self) -> dict[str, Any]:
+        """Return the head as the database keeps it, which is what its seal covers."""
+        return {
+            "sequence": self.sequence, "charged": self.charged, "entry_hash": self.entry_hash,
+            "queries_hash": self.queries_hash, "state": self.written,
+        }  # fmt: skip
+
     @cached_property
     def state(self) -> dict[str, Any]:
         """The mechanism's state, for reading only (secret)."""

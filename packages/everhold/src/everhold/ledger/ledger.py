@@ -413,10 +413,7 @@ class _Appended:
         if not self.rows:
             return
         holdout, found, head = self.ledger.holdout, self.found, self.head
-        after: dict[str, Any] = {
-            "sequence": head.sequence, "charged": head.charged, "entry_hash": head.entry_hash,
-            "queries_hash": head.queries_hash, "state": head.written,
-        }  # fmt: skip
+        after = head.fields()
         seal = seal_of(self.ledger.seal_key, holdout=holdout, **after)
         expected = {"holdout": holdout, "from_sequence": found.sequence, "from_hash": found.entry_hash}
         with database_errors():
@@ -575,15 +572,13 @@ class SealedReader:
                 f"The file {head_file.path.name} beside the steward's key, which records "
                 f"the ledger's last entry, is missing or was altered. {RECOVER}"
             )
-        fields = find_head(connection, self.holdout)
-        del fields["holdout_id"]
-        seal = str(fields.pop("head_seal"))
-        if not hmac.compare_digest(seal.encode(), seal_of(self.key, holdout=self.holdout, **fields).encode()):
+        found, seal = find_head(connection, self.holdout)
+        expected = seal_of(self.key, holdout=self.holdout, **found.fields())
+        if not hmac.compare_digest(str(seal).encode(), expected.encode()):
             raise IntegrityError(
                 "The ledger's last state was not sealed with this key. Check that the key "
                 "is the steward's, then run 'everhold ledger verify'."
             )
-        found = Head(written=fields.pop("state"), **fields)
         if known is not None:
             known.check(Reached.of(found), lambda: self._hash_of_entry(connection, known.sequence))
         return found, known
@@ -655,9 +650,11 @@ def not_what_was_written(at: Head) -> IntegrityError:
     )
 
 
-def find_head(connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound) -> dict[str, Any]:
-    """Return a holdout's head row without a check of its seal. Raise ``missing`` if the row does not exist."""
+def find_head(
+    connection: Connection, holdout: str, missing: type[EverholdError] = HoldoutNotFound
+) -> tuple[Head, Any]:  # fmt: skip
+    """Return a holdout's head and its seal, which is not checked here. Raise ``missing`` if there is none."""
     row = connection.execute(_HEAD, {"holdout": holdout}).first()
     if row is None:
         raise missing(f"No ledger has a holdout with the id {holdout!r}. Pass the id of LedgerStore.record(name).")
-    return row._asdict()
+    return Head(row.sequence, row.charged, row.entry_hash, row.queries_hash, row.state), row.head_seal

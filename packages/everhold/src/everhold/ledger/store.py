@@ -45,7 +45,7 @@ class Snapshot:
 
     Attributes:
         holdout: The row of the table `holdouts`.
-        head: The row of the table `head`.
+        head: The fields of the head, with its seal as ``head_seal``.
         checkpoint: The holdout's row of the table `checkpoints`; None without a checkpoint.
     """
 
@@ -202,18 +202,14 @@ class LedgerStore:
             )
         holdout, created = secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="microseconds")
         public = {"name": new.name, "created": created, "configuration": canonical(new.configuration)}
-        first: dict[str, Any] = {
-            "sequence": 0,
-            "charged": 0,
-            "entry_hash": holdout_hash(holdout=holdout, **public),
-            "queries_hash": hashlib.sha256().hexdigest(),
-            "state": canonical(new.state),
-        }
-        seal = seal_of(new.seal_key, holdout=holdout, **first)
+        first = Head(
+            0, 0, holdout_hash(holdout=holdout, **public), hashlib.sha256().hexdigest(), canonical(new.state)
+        )  # fmt: skip
+        seal = seal_of(new.seal_key, holdout=holdout, **first.fields())
         connection.execute(insert(holdouts), {"id": holdout, **public})
-        connection.execute(insert(head), {"holdout_id": holdout, **first, "head_seal": seal})
+        connection.execute(insert(head), {"holdout_id": holdout, **first.fields(), "head_seal": seal})
         if new.head_file is not None:
-            new.head_file(holdout).create(Reached.of(Head(written=first.pop("state"), **first)))
+            new.head_file(holdout).create(Reached.of(first))
         return HoldoutRecord(holdout, new.name, created, json.loads(public["configuration"]))
 
     def names(self) -> list[str]:
@@ -247,10 +243,9 @@ class LedgerStore:
         if seal_key is not None:
             return Ledger(self.database, holdout_id, seal_key, head_file).head()
         with self.database.transaction() as connection, database_errors():
-            row = find_head(connection, holdout_id)
-        _read(row["state"])
-        fields = {name: value for name, value in row.items() if name not in ("holdout_id", "head_seal", "state")}
-        return Head(written=row["state"], **fields)
+            found, _ = find_head(connection, holdout_id)
+        _read(found.written)
+        return found
 
     @contextlib.contextmanager
     def snapshot(self, name: str) -> Iterator[Snapshot]:
@@ -265,9 +260,9 @@ class LedgerStore:
         with self.database.transaction() as connection:
             with database_errors():
                 holdout = _find_holdout(connection, name)
-                at = find_head(connection, holdout["id"], missing=IntegrityError)
+                at, seal = find_head(connection, holdout["id"], missing=IntegrityError)
                 checkpoint = stored_checkpoint(connection, holdout["id"])
-            yield Snapshot(holdout, at, checkpoint, self.database, connection)
+            yield Snapshot(holdout, {**at.fields(), "head_seal": seal}, checkpoint, self.database, connection)
 
 
 def _opened(url: str, patience: float, *, create: bool = False) -> LedgerStore:

@@ -366,7 +366,7 @@ def _head_findings(head: Mapping[str, Any], walk: _Walk) -> Iterator[str]:
         yield f"has {', '.join(kept)} that do not follow from the entries"
     if walk.seal_key is None:
         return
-    fields = {name: value for name, value in head.items() if name not in ("holdout_id", "head_seal")}
+    fields = {name: value for name, value in head.items() if name != "head_seal"}
     seal = seal_of(walk.seal_key, holdout=walk.holdout, **fields)
     if not hmac.compare_digest(seal.encode(), head["head_seal"].encode()):
         yield "does not carry the seal of this key: it was altered, or the key is another one"

@@ -19,7 +19,7 @@ from everhold.diagnosis.queries import DependenceMonitor
 from everhold.queries.means.plans import Means
 from everhold.sealing.rows.table import StoredRows
 
-MOST_FUNCTIONS, MOST_FILES = 170, 37  # aimed at: 140 in 28
+MOST_FUNCTIONS, MOST_FILES = 169, 37  # aimed at: 140 in 28
 MOST_MODULES = 80  # without packages; seven are the session and operations
 MOST_OF_A_CHALLENGE = 199, 40  # functions and files; aimed at: 180 in 35
 MOST_OF_AN_EVALUATION = 282, 47  # of a fitted model by roc_auc; aimed at: 180 in 35

@@ -29,7 +29,6 @@ from everhold import (
     variance,
     verify_certificate,
 )
-from everhold.asking.query_executor import QueryExecutor
 from everhold.ledger import verify
 from everhold.ledger.store import all_entries
 from everhold.strict_json import canonical
@@ -257,7 +256,8 @@ def test_several_processes_unseal_once_and_whatever_was_answered_is_told(tmp_pat
 def test_a_study_that_goes_on_is_found_by_whoever_verifies_it(study, monkeypatch):
     """Without the refusal the next query would be answered: this is what it would be found by."""
     study.unseal()
-    monkeypatch.setattr(QueryExecutor, "opened", lambda self, head, *_, **__: self.state_from(head))
+    everything = "everhold.asking.query_executor.affordable"
+    monkeypatch.setattr(everything, lambda state, accounts, analyst, count, *, pricing: count)
     assert study.ask("delay > 77").value is not None
     assert [what[:48] for what in findings(study)] == ["it was written after the study had been unsealed"]
     with pytest.raises(IntegrityError, match="after the study had been unsealed"):

@@ -34,7 +34,7 @@ def parsed(text: str, schema: Schema) -> Expression:
         QueryRejected: If the text is not an expression over these columns, or reads the row ids. Nothing is charged.
     """
     expression = parse(text, schema.columns)
-    if schema.row_id in expression.columns():
+    if schema.row_id is not None and schema.row_id in expression.columns():
         raise QueryRejected(
             f"The query reads {schema.row_id!r}, the column of row ids. Ask about other columns, because an id says "
             "nothing about other rows."
