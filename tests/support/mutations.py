@@ -1699,6 +1699,22 @@ MUTATIONS = [
         ("everhold-privacy/unit/synthetic/test_synthetic_mwem.py",),
     ),
     Mutation(
+        "the grid",
+        "a noisy value stays inside 64 bits",
+        "everhold_privacy/mechanisms/sparse_vector.py",
+        "if bool(np.any((stream < -_LARGEST_VALUE) | (stream > _LARGEST_VALUE))):",
+        "if False:",
+        ("everhold-lab/releases/test_sparse_vector.py",),
+    ),
+    Mutation(
+        "the grid",
+        "a whole number keeps every digit",
+        "everhold_lab/releases/one_shot.py",
+        "Fraction(number if count is None else count)",
+        "Fraction(number)",
+        ("everhold-lab/releases/test_gaussian_field.py",),
+    ),
+    Mutation(
         "selection",
         "losses move in both directions",
         "everhold_privacy/mechanisms/selection.py",

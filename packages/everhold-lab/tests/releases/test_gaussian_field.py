@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from everhold.errors import DependenceError
 from everhold.randomness import SecureNoise, SeededNoise
-from everhold_lab.releases.one_shot import GaussianFieldMechanism
+from everhold_lab.releases.one_shot import GaussianFieldMechanism, NoiseGrid
 
 
 def positive_field(rows, seed, *, density=0.6):
@@ -139,7 +141,20 @@ def test_faulty_numbers_are_refused(faulty):
         GaussianFieldMechanism([[1.0]], **{"width": 1.0, "epsilon": 1.0} | faulty)
 
 
+@pytest.mark.parametrize("number", [3, np.int64(3), np.uint8(3), np.float32(3.0), np.float64(3.0)])
+def test_a_sum_may_be_any_real_number(number):
+    made = GaussianFieldMechanism([[1.0]], width=1.0, epsilon=1.0)
+    assert made.release(number, SeededNoise(4)) == made.release(3.0, SeededNoise(4))
+
+
+def test_a_whole_sum_keeps_every_digit():
+    """Rounded to floating point, two neighbouring counts would be as far apart as 256 rows."""
+    grid, fixed = NoiseGrid(step=Fraction(1), scale=1), SimpleNamespace(laplace=lambda *_, stream: [-(2**60)])
+    assert [grid.noisy(2**60 + one, fixed, stream="") for one in (0, 1)] == [0.0, 1.0]
+
+
 def test_a_sum_that_is_not_finite_is_refused_and_not_quoted():
-    with pytest.raises(ValueError, match="not finite") as refusal:
-        GaussianFieldMechanism([[1.0]], width=1.0, epsilon=1.0).release(math.inf, SecureNoise())
-    assert "inf" not in str(refusal.value).replace("finite", "")
+    for value in (math.inf, "inf"):
+        with pytest.raises(ValueError, match="not finite") as refusal:
+            GaussianFieldMechanism([[1.0]], width=1.0, epsilon=1.0).release(value, SecureNoise())
+        assert "inf" not in str(refusal.value).replace("finite", "")

@@ -309,10 +309,34 @@ def test_the_exact_curve_is_no_worse_than_the_theorem_and_with_delta_far_better(
     assert approximate.curve().epsilon(1e-6) < 0.5 * epsilon
 
 
-def test_the_theorem_with_delta_is_not_meant_for_an_enormous_epsilon():
-    """So what is promised is the curve, not the theorem's epsilon."""
-    stream = SparseVector.sparse(epsilon=200.0, tops=10_000, threshold=0, sensitivity=2**30, delta=1e-6)
-    assert stream.curve().epsilon(1e-6) > 200.0
+@pytest.mark.parametrize("delta", [1e-6, 0.1, 0.9])
+@pytest.mark.parametrize("tops", [1, 5, 10_000])
+def test_the_theorem_with_delta_holds_up_to_eight_times_the_logarithm(tops, delta):
+    epsilon = 8.0 * math.log(1.0 / delta)
+    stream = SparseVector.sparse(epsilon=epsilon, tops=tops, threshold=0, sensitivity=2**30, delta=delta)
+    assert stream.curve().epsilon(delta) <= epsilon
+
+
+def test_the_theorem_with_delta_is_false_for_an_enormous_epsilon():
+    """In each epoch many values are below, then one is above. So what is promised is the curve."""
+    epsilon, tops, delta, unit, many = 100.0, 5, 0.9, 1000, 1000
+    stream = SparseVector.sparse(epsilon=epsilon, tops=tops, threshold=0, sensitivity=unit, delta=delta)
+    reach = 40 * stream.threshold_scale
+    levels = np.arange(-reach, reach + 1)
+    law = np.exp(-np.abs(levels) / stream.threshold_scale)
+    law /= law.sum()
+
+    def above(value):  # P[value + noise >= level] for every level
+        distance, q = levels - value, math.exp(-1.0 / stream.query_scale)
+        return np.where(distance >= 1, q ** np.maximum(distance, 1) / (1 + q),
+                        1 - q ** (1 - np.minimum(distance, 0)) / (1 + q))  # fmt: skip
+
+    def epochs(below, top):
+        return float(law @ ((1.0 - above(below)) ** many * above(top))) ** tops
+
+    x, neighbour = epochs(-unit, unit // 2), epochs(0, -unit // 2)
+    assert x - math.exp(epsilon) * neighbour > 0.95 > delta
+    assert stream.curve().delta(epsilon) >= x - math.exp(epsilon) * neighbour
 
 
 def comparison_variance(share, tops, factor):
@@ -386,6 +410,9 @@ def test_the_noise_is_not_shown():
         (lambda: best_split(0), "tops"),
         (lambda: SparseVector(**TINY, tops=1, threshold_scale=1, query_scale=0), "query_scale"),
         (lambda: STREAM.accuracy(5, failure=1.0), "failure"),
+        (lambda: replace(STREAM, threshold=math.nan), "threshold"),
+        (lambda: replace(STREAM, threshold=1.5), "threshold"),
+        (lambda: replace(STREAM, query_scale=2**57), "query_scale"),
     ],
 )
 def test_wrong_arguments_are_refused(call, message):
@@ -393,9 +420,28 @@ def test_wrong_arguments_are_refused(call, message):
         call()
 
 
-def test_values_that_are_not_integers_are_refused():
-    with pytest.raises(TypeError, match="grid units"):
-        STREAM.ask(SparseState(), [0.5], SeededNoise(1))
+@pytest.mark.parametrize("values", [[0.5], [True], [[1, 2]], 3])
+def test_values_that_are_not_integers_are_refused(values):
+    with pytest.raises(ValueError, match="grid units"):
+        STREAM.ask(SparseState(), values, SeededNoise(1))
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, 2**64 - 1])
+def test_values_whose_noisy_sums_would_wrap_are_refused(value):
+    """Least of all 64-bit numbers, less one, is the largest: far below the threshold would be found above."""
+    with pytest.raises(ValueError, match="coarser grid"):
+        STREAM.ask(SparseState(), np.array([value]), SeededNoise(1))
+
+
+def test_large_values_keep_every_digit():
+    """Unsigned numbers plus noise would be rounded to floating point."""
+    stream = SparseVector(threshold=2**62, sensitivity=1, tops=5, threshold_scale=1, query_scale=1)
+    for seed in range(50):
+        values = np.array([2**62 - 1, 2**62], dtype=np.uint64)
+        told = [stream.ask(stream.start(SeededNoise(seed)), array, SeededNoise(seed))[1].tolist()
+                for array in (values, values.astype(np.int64))]  # fmt: skip
+        assert told[0] == told[1]
+    assert stream.ask(SparseState(), [], SeededNoise(1))[1].tolist() == []
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 50.0])

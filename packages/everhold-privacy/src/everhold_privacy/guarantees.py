@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from everhold.arguments import fraction, positive
+from everhold.arguments import fraction, positive, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -190,8 +190,7 @@ def _check(alpha: float, scale: float, candidates: int) -> None:
     if not 0.0 <= alpha < math.inf:
         raise ValueError(f"alpha is {alpha}. Pass a finite number of at least 0.")
     positive(scale, "scale")
-    if candidates < 1:
-        raise ValueError(f"candidates is {candidates}. Pass at least 1.")
+    whole(candidates, "candidates")
 
 
 Exceedance = Callable[[float], float]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
-from everhold.arguments import as_float, positive, whole
+from everhold.arguments import as_float, fraction, positive, whole
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold_privacy.curves import PureCurve
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _WORDS = 2**64
+_LEAST_EPSILON = 1e-9  # far above the rounding of probabilities to multiples of 2**-64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class RandomisedResponse:
 
     Args:
         classes: k, at least 2.
-        epsilon: Privacy loss of a report, positive; the probabilities are rounded so that it is no larger.
+        epsilon: Privacy loss of a report, from 1e-9 to 40; the probabilities are rounded so that it is no larger.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -69,8 +70,8 @@ class RandomisedResponse:
 
     def __post_init__(self) -> None:
         classes, epsilon = whole(self.classes, "classes", least=2), as_float(self.epsilon)
-        if not 0.0 < epsilon <= 40.0:
-            raise ValueError(f"epsilon is {self.epsilon}. Give a number above 0 and at most 40.")
+        if not _LEAST_EPSILON <= epsilon <= 40.0:
+            raise ValueError(f"epsilon is {self.epsilon}. Pass a number from {_LEAST_EPSILON:g} to 40.")
         kept = min(math.floor(_WORDS / (1.0 + (classes - 1) * math.exp(-epsilon)) * (1.0 - 1e-15)), _WORDS - 1)
         object.__setattr__(self, "_kept", kept)
 
@@ -99,9 +100,7 @@ class RandomisedResponse:
         Raises:
             ValueError: If a class is not a whole number in this range.
         """
-        values = np.asarray(own, dtype=np.int64)
-        if values.ndim != 1 or np.any((values < 0) | (values >= self.classes)):
-            raise ValueError(f"A class is not a whole number from 0 to {self.classes - 1}. Number the classes from 0.")
+        values = self._numbers(own)
         kept = noise.words(len(values), stream="keep") < np.uint64(self._kept)
         bound = self.classes - 1
         size = int(np.sum(~kept))
@@ -124,18 +123,29 @@ class RandomisedResponse:
         Args:
             reports: The people's reports as class numbers, shape (people,).
             confidence: 1 - beta, with which all intervals hold together.
+
+        Raises:
+            ValueError: If there is no report, a class is no whole number in the range, or confidence is not in (0, 1).
         """
-        counts = np.bincount(np.asarray(reports, dtype=np.int64), minlength=self.classes)
-        people, gap = int(counts.sum()), self.keep - self.other
-        exact, nats = ClopperPearson(rows=people, training=people), math.log(self.classes / (1.0 - confidence))
+        counts = np.bincount(self._numbers(reports), minlength=self.classes)
+        people, gap = whole(int(counts.sum()), "The number of reports"), self.keep - self.other
+        exact, nats = ClopperPearson(rows=people, training=people), math.log(self.classes / _beta(confidence))
         ends = np.array([exact.interval(count / people, nats) for count in counts])
         low, high = np.clip((ends - self.other) / gap, 0.0, 1.0).T
         return FrequencyEstimate((counts / people - self.other) / gap, low, high)
 
     def radius(self, people: int, *, confidence: float = 0.95) -> float:
         """Return Hoeffding's half-width of all frequencies: ``sqrt(ln(2 k / beta) / (2 n)) / (p - q)``."""
-        level = math.log(2.0 * self.classes / (1.0 - confidence))
-        return math.sqrt(level / (2.0 * people)) / (self.keep - self.other)
+        level = math.log(2.0 * self.classes / _beta(confidence))
+        return math.sqrt(level / (2.0 * whole(people, "people"))) / (self.keep - self.other)
+
+    def _numbers(self, classes: ArrayLike) -> NDArray[np.int64]:
+        """Return class numbers as an array, or raise ValueError unless each is a whole number from 0 to k - 1."""
+        values = np.asarray(classes)
+        fits = values.ndim == 1 and (values.dtype.kind in "iu" or not len(values))
+        if not fits or bool(np.any((values < 0) | (values >= self.classes))):
+            raise ValueError(f"A class is not a whole number from 0 to {self.classes - 1}. Number the classes from 0.")
+        return values.astype(np.int64)
 
     def transferred_radius(self, people: int, *, confidence: float = 0.95) -> float:
         """Return the half-width by S1, which treats reports as a transcript that reveals little of each person.
@@ -144,12 +154,17 @@ class RandomisedResponse:
         """
         from everhold_privacy.guarantees import transfer_radius
 
-        steep = math.sqrt(2.0 * people) * (self.keep - self.other)
+        steep = math.sqrt(2.0 * whole(people, "people")) * (self.keep - self.other)
 
         def exceedance(alpha: float) -> float:
             return self.classes * math.sqrt(math.pi) / steep * math.erfc(steep * alpha)
 
         return transfer_radius(exceedance, self.curve, confidence=confidence).radius
+
+
+def _beta(confidence: float) -> float:
+    """Return the probability 1 - confidence, or raise ValueError unless confidence is in (0, 1)."""
+    return 1.0 - fraction(confidence, "confidence")
 
 
 _FAR_OUT = 60.0  # scales; the law beyond has less than e^-60
@@ -264,11 +279,12 @@ class ContinualCounter:
 
     def radius(self, *, confidence: float = 0.95) -> int:
         """Return an error that no count exceeds, from the exact law at each time and a union over times."""
+        beta = _beta(confidence)
         times = np.bincount([time.bit_count() for time in range(1, self.horizon + 1)], minlength=self.levels + 1)
 
         def holds(error: int) -> bool:
             exceeded = (int(times[nodes]) * self.exceeded(error, nodes) for nodes in range(1, self.levels + 1))
-            return sum(exceeded) <= 1.0 - confidence
+            return sum(exceeded) <= beta
 
         most = 1
         while not holds(most):
@@ -300,7 +316,7 @@ class DensityEstimator:
 
     Args:
         items: m, the number of possible items, or of those that were picked at random from all of them.
-        epsilon: Privacy loss, in (0, 1]. The bias of the coins is a quarter of it.
+        epsilon: Privacy loss, from 1e-9 to 1. The bias of the coins is a quarter of it.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -316,8 +332,8 @@ class DensityEstimator:
 
     def __post_init__(self) -> None:
         whole(self.items, "items")
-        if not 0.0 < as_float(self.epsilon) <= 1.0:
-            raise ValueError(f"epsilon is {self.epsilon}. Give a number above 0 and at most 1.")
+        if not _LEAST_EPSILON <= as_float(self.epsilon) <= 1.0:
+            raise ValueError(f"epsilon is {self.epsilon}. Pass a number from {_LEAST_EPSILON:g} to 1.")
 
     @property
     def _after(self) -> int:
@@ -366,7 +382,7 @@ class DensityEstimator:
 
     def radius(self, *, confidence: float = 0.95) -> float:
         """Return the error of the density among the items, by Hoeffding and the exact tail of the noise."""
-        level = math.log(4.0 / (1.0 - confidence))
+        level = math.log(4.0 / _beta(confidence))
         bits = math.sqrt(level / (2.0 * self.items))
         # P[|noise| > t] = 2 e^(-(t + 1)/s) / (1 + e^(-1/s)) for whole t
         beyond = self.scale * (level - math.log1p(math.exp(-1.0 / self.scale)))

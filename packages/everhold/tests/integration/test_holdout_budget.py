@@ -127,7 +127,7 @@ def test_a_median_is_found_in_its_bin(budget):
     assert found.low - 4 < 10.0 < found.high + 4
     assert found.high - found.low == pytest.approx(2.0)
     assert 0.0 < found.error < 0.2
-    assert budget.ask(eh.private_quantile("delay", low=-60, high=80, bins=70, price=500)).repeated
+    assert budget.ask(eh.private_quantile("delay", low=-60, high=80, bins=np.int64(70), price=500)).repeated
     assert not budget.ask(eh.private_quantile("delay", low=-60, high=80, bins=71, price=500)).repeated
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import roots_legendre
 
-from everhold.arguments import positive
+from everhold.arguments import as_float, as_whole, positive
 from everhold.display import Display
 from everhold.errors import DependenceError
 from everhold.randomness import LARGEST_SCALE, uniform_below
@@ -100,9 +100,10 @@ class NoiseGrid:
         Raises:
             ValueError: If the value is not finite; it is not quoted.
         """
-        if not math.isfinite(value):
+        count, number = as_whole(value), as_float(value)
+        if count is None and not math.isfinite(number):
             raise ValueError("The value to release is not finite. Pass a finite number.")
-        steps = math.floor(Fraction(value) / self.step + Fraction(1, 2))
+        steps = math.floor(Fraction(number if count is None else count) / self.step + Fraction(1, 2))
         return float((steps + int(noise.laplace(self.scale, 1, stream=stream)[0])) * self.step)
 
     def release(

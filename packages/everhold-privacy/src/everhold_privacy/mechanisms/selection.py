@@ -160,7 +160,7 @@ class QuantileBins:
         quantile: q, in [0, 1]; 0.5 is the median.
         low: Lower end of the first bin.
         high: Upper end of the last bin.
-        bins: Number of bins, all of equal width.
+        bins: Number of bins, at least 1, all of equal width.
         rows: Number of sealed rows n.
         unit: Grid steps of one row.
 
@@ -180,6 +180,7 @@ class QuantileBins:
             raise ValueError(f"quantile is {self.quantile}. Pass a number from 0 to 1, such as 0.5 for the median.")
         if not -math.inf < self.low < self.high < math.inf:
             raise ValueError(f"low is {self.low} and high is {self.high}. Pass finite numbers with low below high.")
+        whole(self.bins, "bins")
         if not bool(np.all(np.diff(self.edges) > 0.0)):
             raise ValueError(
                 f"bins is {self.bins}, with which some intervals would be empty. Pass fewer bins, or a wider range."
@@ -194,7 +195,12 @@ class QuantileBins:
         """Return both ends of a bin. Values beyond the range are in the first or last bin, nan in the last.
 
         The lower end belongs to the bin, the upper one to the next.
+
+        Raises:
+            ValueError: If there is no bin with this index. The index of a refused choice is -1.
         """
+        if not 0 <= index < self.bins:
+            raise ValueError(f"index is {index}. Pass a number from 0 to {self.bins - 1}.")
         edges = self.edges
         low = -math.inf if index == 0 else float(edges[index])
         return low, math.inf if index == self.bins - 1 else float(edges[index + 1])
@@ -252,7 +258,10 @@ class PaidSelection:
 
     Attributes:
         budget: Privacy budget from which the credits are taken.
-        price: Credits that the choice costs. With a higher price the regret is smaller.
+        price: Credits that the choice costs, a whole number. With a higher price the regret is smaller.
+
+    Raises:
+        ValueError: If the price is below 1 or no whole number.
 
     Examples:
         >>> budget = PrivacyBudget.tuned(rows=50_000, queries=1_000)
@@ -262,6 +271,9 @@ class PaidSelection:
 
     budget: PrivacyBudget
     price: int = CREDITS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "price", whole(self.price, "price"))
 
     @cached_property
     def mechanism(self) -> ExponentialMechanism:
@@ -278,10 +290,8 @@ class PaidSelection:
             noise: Source of randomness.
 
         Raises:
-            ValueError: If there is no candidate or the price is below 1.
+            ValueError: If there is no candidate, or the losses are no whole numbers.
         """
-        if self.price < 1 or not len(losses):
-            raise ValueError(f"There are {len(losses)} candidates and {self.price} credits. Pass at least one of each.")
         if not self.budget.affords(state, self.price):
             return state, ChosenCandidate(-1, math.nan, 0)
         chosen = self.mechanism.choose(losses, noise)
@@ -319,7 +329,7 @@ def below_exponential(revealed: int, words: Iterator[int], *, exponent: Fraction
         revealed: The first word of u, in [0, 2**64).
         words: Iterator of independent uniform 64-bit words, of which more than one is rarely needed.
         exponent: Exponent of the bound, at least 0.
-        factor: At least 1, so that the probability is at most 1.
+        factor: At least ``exp(-exponent)``, so that the probability is at most 1.
     """
     known, bits = revealed, WORD
     while True:

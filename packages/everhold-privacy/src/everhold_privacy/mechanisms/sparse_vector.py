@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from everhold.arguments import below_one, positive, whole
+from everhold.arguments import below_one, fraction, positive, whole
+from everhold.randomness import LARGEST_SCALE
 from everhold_privacy.curves import PureCurve
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _FIRST_WINDOW = 4096
+_LARGEST_VALUE = 2**62  # with its noise a value stays inside 64 bits
 
 
 class SparseVerdict(IntEnum):
@@ -57,7 +59,7 @@ class SparseVector:
     distances, and not averages when a row is replaced).
 
     Attributes:
-        threshold: Threshold T that every value is compared with.
+        threshold: Threshold T that every value is compared with, of any sign.
         tops: Number c of "above" verdicts after which the mechanism stops.
         sensitivity: Delta, the most by which one row can move a value.
         threshold_scale: s1, of the Laplace noise on the threshold.
@@ -83,8 +85,11 @@ class SparseVector:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("tops", "sensitivity", "threshold_scale", "query_scale"):
+        whole(self.threshold, "threshold", least=-_LARGEST_VALUE, most=_LARGEST_VALUE)
+        for name in ("tops", "sensitivity"):
             whole(getattr(self, name), name)
+        for name in ("threshold_scale", "query_scale"):
+            whole(getattr(self, name), name, most=LARGEST_SCALE)
 
     @classmethod
     def sparse(cls, *, epsilon: float, tops: int, threshold: int, sensitivity: int, delta: float = 0.0) -> SparseVector:
@@ -92,7 +97,8 @@ class SparseVector:
 
         With one top it is their AboveThreshold: ``Lap(2 Delta/eps)`` and ``Lap(4 Delta/eps)``.
 
-        `curve` says exactly what is lost; by the theorem at most (epsilon, delta).
+        `curve` says exactly what is lost. It is at most (epsilon, delta) for ``delta = 0``, and for
+        ``epsilon <= 8 ln(1/delta)`` (docs/theory, the sparse vector technique). Beyond it may be more.
 
         Args:
             epsilon: Privacy loss of the whole stream.
@@ -145,12 +151,22 @@ class SparseVector:
 
         Args:
             state: The state that `start` or the last call returned.
-            values: Shape (values,), integers in grid units; each may depend on all earlier replies.
+            values: Shape (values,), integers in grid units of at most 2**62 in size; each may depend on all earlier
+                replies.
             noise: Source of noise.
+
+        Raises:
+            ValueError: If the values are not such integers. They are secret and never quoted.
         """
         stream = np.asarray(values)
-        if stream.dtype.kind not in "iu":
-            raise TypeError(f"values has the type {stream.dtype}. Pass whole numbers in grid units.")
+        if stream.ndim != 1 or (len(stream) and stream.dtype.kind not in "iu"):
+            raise ValueError(
+                f"values has the shape {stream.shape} and the type {stream.dtype}. Pass a list of whole numbers in "
+                "grid units."
+            )
+        if bool(np.any((stream < -_LARGEST_VALUE) | (stream > _LARGEST_VALUE))):
+            raise ValueError("A value is beyond 2**62 in size. Pass values on a coarser grid.")
+        stream = stream.astype(np.int64)
         verdicts = np.full(len(stream), SparseVerdict.HALTED, dtype=np.int8)
         count = len(stream) if state.tops < self.tops else 0
         noisy = stream[:count] + noise.laplace(self.query_scale, count, stream="comparison")
@@ -195,8 +211,7 @@ class SparseVector:
             queries: k, values that are asked about.
             failure: beta, in (0, 1).
         """
-        if not 0.0 < failure < 1.0:
-            raise ValueError(f"failure is {failure}. Pass a number between 0 and 1, such as 0.05.")
+        fraction(failure, "failure")
         draws = self.tops if self.redraws else 1
         threshold = self.threshold_scale * math.log(2.0 * draws / failure)
         return math.ceil(threshold) + math.ceil(self.query_scale * math.log(2.0 * whole(queries, "queries") / failure))

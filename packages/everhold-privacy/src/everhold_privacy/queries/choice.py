@@ -16,7 +16,6 @@ from everhold.errors import QueryRejected
 from everhold.queries.means.mean import MeanQuery
 from everhold.queries.query import QuerySpec, RowwiseQuery
 from everhold.queries.selection.results import check_same_units, listed
-from everhold.randomness import LARGEST_SCALE
 from everhold.strict_json import digest
 from everhold.values.base import BoundQuery
 from everhold_privacy.guarantees import comparison_exceedance, least_allowance
@@ -338,7 +337,7 @@ class QuantilePurchase(Purchase["NDArray[np.int64]", PrivateQuantileAnswer]):
         query = self.asked
         return {
             "kind": "quantile", "quantile": float(query.quantile), "low": float(query.low), "high": float(query.high),
-            "bins": query.bins, "price": self.credits, "of": self.number,
+            "bins": self.search.bins, "price": self.credits, "of": self.number,
             "edges": digest([query.query for query in self.below]),
         }  # fmt: skip
 
@@ -470,8 +469,10 @@ class AboveQuery(PricedQuery[PrivateFirstAbove]):
         if not low <= as_float(self.threshold) <= high:
             raise QueryRejected(f"threshold is {brief(self.threshold)}. Pass a number from {low:g} to {high:g}.")
         prepared = AbovePurchase(bound, price, float(self.threshold))
-        if max(prepared.stream(mechanism).query_scale, prepared.stream(mechanism).threshold_scale) > LARGEST_SCALE:
-            raise QueryRejected(f"price is {price}, which is too low for this query. Pass a higher price.")
+        try:
+            prepared.stream(mechanism)
+        except ValueError:  # noise of this scale cannot be drawn
+            raise QueryRejected(f"price is {price}, which is too low for this query. Pass a higher price.") from None
         return prepared
 
 

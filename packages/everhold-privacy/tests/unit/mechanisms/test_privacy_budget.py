@@ -129,11 +129,19 @@ def test_choices_end_with_the_credits():
     assert math.isnan(second.regret)
 
 
-@pytest.mark.parametrize(("losses", "price"), [([], 5), ([1], 0), ([1], -3)])
-def test_choices_that_make_no_sense(losses, price):
-    says = f"There are {len(losses)} candidates and {price} credits. Pass at least one of each."
-    with pytest.raises(ValueError, match=re.escape(says)):
-        PaidSelection(MECHANISM, price).choose(State(), np.array(losses, dtype=np.int64), SeededNoise(0))
+@pytest.mark.parametrize("price", [0, -3, 1.5, True])
+def test_prices_that_are_no_credits_are_refused(price):
+    with pytest.raises(ValueError, match=re.escape(f"price is {price}. Pass a whole number of at least 1.")):
+        PaidSelection(MECHANISM, price)
+
+
+def test_a_choice_needs_a_candidate_and_records_whole_credits():
+    with pytest.raises(ValueError, match="Pass one loss for each of at least 1 candidate"):
+        PaidSelection(MECHANISM, 5).choose(State(), np.array([], dtype=np.int64), SeededNoise(0))
+    state, choice = PaidSelection(MECHANISM, np.int64(5)).choose(State(), np.array([1]), SeededNoise(0))
+    assert (type(state.charged), type(choice.charged)) == (int, int)
+    with pytest.raises(ValueError, match=r"candidates is 2\.5"):
+        PaidSelection(MECHANISM, 5).regret(2.5)
 
 
 @pytest.mark.slow
