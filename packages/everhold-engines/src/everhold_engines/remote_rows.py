@@ -21,7 +21,7 @@ from everhold.guarantees.intervals.base import CELLS, Cells, GroupSums, Pairs
 from everhold.progress import progress
 from everhold.sealing.intake.duckdb_files import POSITION
 from everhold.sealing.rows.embedded import engine_errors_hidden
-from everhold.sealing.rows.evaluated_rows import EvaluatedRows, across_of, is_known, ratio_of_sums
+from everhold.sealing.rows.evaluated_rows import RowStore, across_of, is_known, ratio_of_sums
 from everhold.sealing.rows.sums import group_lotteries, named, pair_lotteries, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.tree import ColumnKind, CombinedValue
@@ -192,14 +192,14 @@ MOST_CELLS = 2**27
 _COLUMNS_AT_ONCE = 8  # of row values that are held in memory
 
 
-class RemoteRows(EvaluatedRows):
+class RemoteRows(RowStore):
     """The rows of a table in an engine, evaluated as exact integer sums.
 
     Args:
         engine: The engine of the table.
-        schema: Schema of the rows, as for `EvaluatedRows`. Its column of row ids gives their order.
+        schema: Schema of the rows, as for `RowStore`. Its column of row ids gives their order.
         windows: Windows in which the rows arrived, if there are several. Rows are ordered by their window first.
-        **facts: Arguments of `EvaluatedRows`.
+        **facts: Arguments of `RowStore`.
     """
 
     reads_ahead: ClassVar[bool] = True

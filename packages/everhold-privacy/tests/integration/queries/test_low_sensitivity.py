@@ -445,7 +445,7 @@ def test_an_analyst_who_picks_the_luckiest_score_on_the_holdout_is_held_to_the_t
         rng = np.random.default_rng(seed)
         labels, scores = rng.integers(0, 2, count), rng.normal(size=(40, count))
         state, noise, vote = State(), SeededNoise(seed), np.zeros(count)
-        signs = np.sign(np.array([auc_of(row, labels, positives=450, negatives=450) for row in scores]) - 0.5)
+        signs = np.sign(np.array([float(auc_of(row, labels, positives=450, negatives=450)) for row in scores]) - 0.5)
         fooled += auc_of(signs @ scores, labels, positives=450, negatives=450) > 0.55
         for row in scores:
             value = auc_of(row, labels, positives=450, negatives=450)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from everhold.values.units import DIFFERENCE_OF_MEANS, DIFFERENCE_OF_RATES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from everhold.sealing.rows.table import StoredRows
+    from everhold.sealing.rows.evaluated_rows import RowStore
 
     InArm = tuple[NDArray[np.float64], NDArray[np.float64]]
     """Values of rows within an arm, and 1 for its rows; shape (rows,) each."""
@@ -501,7 +501,7 @@ def difference_of_arms(
     if ordered[0] is not arms[0]:
         width = -width
     reader = ArmsReader(ordered[0], ordered[1], group_column, largest_group(mechanism), mechanism.unit)
-    counted = cast("StoredRows", training.counting(ordered[0]))  # any RowStore serves
+    counted = training.counting(ordered[0])
     planned = reader.units(counted)
     if not planned.treated.total or not planned.control.total:
         return None
@@ -551,7 +551,7 @@ class ArmsReader:
         """Whether the averaged value is 0 or 1 in every row of both arms."""
         return all(parts_of_ratio(arm)[0].yes_no for arm in (self.treated, self.control))
 
-    def units(self, rows: StoredRows) -> SeenArms:
+    def units(self, rows: RowStore) -> SeenArms:
         """Return the units of both arms: rows, or groups of rows. Secret for sealed rows."""
         rounded = 0.0 if self.of_rates else 1.0 / self.unit
         if self.group_column is None:
@@ -577,15 +577,15 @@ class ArmsReader:
         )
         return SeenArms(treated, control, rounded)
 
-    def sealed(self, rows: StoredRows) -> tuple[Fraction, SeenArms]:
+    def sealed(self, rows: RowStore) -> tuple[Fraction, SeenArms]:
         """Return the sealed difference as a share of its range, and the units for its interval. Secret."""
         seen = self.units(rows)
         return Fraction(seen.score), seen
 
-    def values(self, rows: StoredRows) -> list[InArm]:
+    def values(self, rows: RowStore) -> list[InArm]:
         """Return the row values of each arm. Secret for sealed rows."""
         return [self._values(rows, arm) for arm in (self.treated, self.control)]
 
-    def _values(self, rows: StoredRows, arm: BoundQuery) -> InArm:
+    def _values(self, rows: RowStore, arm: BoundQuery) -> InArm:
         part, whole = (rows.row_values(query, unit=self.unit) for query in parts_of_ratio(arm))
         return np.minimum(part, whole) / self.unit, whole / self.unit

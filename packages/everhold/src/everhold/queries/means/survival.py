@@ -204,7 +204,7 @@ class SurvivalReader:
             found = rows.totals(self.conditions, unit=1)[:, :1].astype(np.float64)
             counts = np.ones(1)
         else:
-            index = rows.group_index(self.group_column)  # type: ignore[attr-defined]  # rows of a file
+            index = rows.group_index(self.group_column)
             sums = np.array([np.bincount(index, rows.row_values(each, unit=1)) for each in self.conditions])
             found, alike = np.unique(sums, axis=1, return_counts=True)
             counts = alike.astype(np.float64)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
-    from everhold.queries.metrics.registry import Metric, Outputs
+    from everhold.queries.metrics.registry import Metric
 
 _LEAST_REACH, _ROUNDING = 1e-9, 1e-12
 
@@ -71,11 +71,6 @@ class Measure:
     needs_rows: ClassVar[bool] = True
     weighs: ClassVar[bool] = False
 
-    @property
-    def outputs(self) -> Outputs:
-        """The kind of predictions that the metric reads, such as ``"classes"``."""
-        return self.metric.outputs
-
     @abstractmethod
     def see(self, rows: Judged, setting: Setting, largest: float = 1.0) -> Any:
         """Summarise rows for the interval procedure. The summary has a ``score`` on the scale [0, 1]."""
@@ -95,7 +90,7 @@ class Measure:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return None if rows is None else float(np.mean(beyond(rows)))
 
-        if self.outputs == "probabilities":
+        if self.metric.outputs == "probabilities":
             return [
                 Clip(
                     "losses",
@@ -200,7 +195,7 @@ class PartsMeasure(Measure):
         A difference of squared or absolute errors is monotone in the label, so it is largest at an end of the labels'
         range. Clipping only makes differences of losses smaller.
         """
-        if self.outputs == "numbers":
+        if self.metric.outputs == "numbers":
             wide = replace(setting, clip=max((setting.high - setting.low) ** 2, setting.high - setting.low))
             labels, scale = [setting.low, setting.high], wide.clip / setting.clip
         else:
@@ -229,7 +224,7 @@ class PartsMeasure(Measure):
 
     def no_rows(self, setting: Setting) -> Judged:
         """Return an empty set of rows, with predictions of the shape that the metric needs."""
-        width = (0, setting.classes) if self.outputs == "probabilities" else (0,)
+        width = (0, setting.classes) if self.metric.outputs == "probabilities" else (0,)
         return Judged(np.zeros(width), np.zeros(0))
 
 

@@ -200,7 +200,7 @@ def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     positives = int(np.count_nonzero(positive))
     if positives in (0, len(scores)):
         return _HALF
-    return float(_auc(scores, positive, positives=positives, negatives=len(scores) - positives))
+    return float(auc_of(scores, positive, positives=positives, negatives=len(scores) - positives))
 
 
 _ALL = Fraction(1)
@@ -211,8 +211,8 @@ _SHOWN = {
 }  # what the statistic is: an AUC, or an F1, only where no row is missing, and the floor is not needed
 
 
-def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> float:
-    """Return the share of pairs in which the positive row has a higher score than the negative one, ties counting 1/2.
+def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> Fraction:
+    """Return the exact share of pairs in which the positive row has a higher score. Ties count 1/2.
 
     The first ``positives`` positive rows and the first ``negatives`` negative rows take part. If there are fewer
     rows, pairs with the missing rows count 1/2.
@@ -225,13 +225,8 @@ def auc_of(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int,
 
     Examples:
         >>> auc_of(np.array([0.9, 0.4, 0.4, 0.1]), np.array([1, 1, 0, 0]), positives=2, negatives=2)
-        0.875
+        Fraction(7, 8)
     """
-    return float(_auc(scores, labels, positives=positives, negatives=negatives))
-
-
-def _auc(scores: NDArray[np.float64], labels: NDArray[Any], *, positives: int, negatives: int) -> Fraction:
-    """Return the AUC of `auc_of` as an exact fraction."""
     positive = labels == 1
     upper, lower = scores[positive][:positives], np.sort(scores[~positive][:negatives])
     below = np.searchsorted(lower, upper, side="left").sum(dtype=np.int64)
@@ -245,8 +240,8 @@ def auc_sensitivity(*, positives: int, negatives: int) -> float:
     return math.nextafter((positives + negatives - 1) / (positives * negatives), math.inf)
 
 
-def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> float:
-    """Return ``2 TP / max(PP + AP, least)``, the F1 score unless the floor is needed.
+def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
+    """Return ``2 TP / max(PP + AP, least)`` exactly, the F1 score unless the floor is needed.
 
     Args:
         predictions: Predicted labels, shape (rows,); 1 is positive, any other prediction is negative.
@@ -255,13 +250,8 @@ def f1_of(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> f
 
     Examples:
         >>> f1_of(np.array([1, 1, 0, 0]), np.array([1, 0, 1, 0]), least=1)
-        0.5
+        Fraction(1, 2)
     """
-    return float(_f1(predictions, labels, least=least))
-
-
-def _f1(predictions: NDArray[Any], labels: NDArray[Any], *, least: float) -> Fraction:
-    """Return the F1 score of `f1_of` as an exact fraction."""
     predicted = says(np.asarray(predictions, dtype=np.float64), labels, 1.0)
     counts = np.bincount(predicted + 2 * (labels == 1), minlength=4).tolist()
     top, bottom = (
@@ -424,7 +414,7 @@ def auc(
     delta = auc_sensitivity(positives=positives, negatives=negatives)
     check_range(delta, 0.0, 1.0, tolerance)
     counts = {"positives": positives, "negatives": negatives}
-    return RankingQuery("auc", ScoredRows("scores", scores, training), counts, delta, _auc, tolerance)
+    return RankingQuery("auc", ScoredRows("scores", scores, training), counts, delta, auc_of, tolerance)
 
 
 def f1(
@@ -466,7 +456,7 @@ def f1(
     delta = f1_sensitivity(least=float(least))
     check_range(delta, 0.0, 1.0, tolerance)
     rows = ScoredRows("classes", predictions, training)
-    return RankingQuery("f1", rows, {"least": float(least)}, delta, _f1, tolerance)
+    return RankingQuery("f1", rows, {"least": float(least)}, delta, f1_of, tolerance)
 
 
 def whole_count(name: str, count: int) -> int:

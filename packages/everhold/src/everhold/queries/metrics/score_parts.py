@@ -189,17 +189,14 @@ def losses_of(rows: Judged, setting: Setting, *, of: str) -> Floats:
     `of` is the name of the loss: log, relative, squared or absolute.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        if of == "log":  # of the probability that the model gave to the label of each row
-            if rows.outputs.ndim == 1:
-                chances = np.where(rows.labels == 1.0, rows.outputs, 1.0 - rows.outputs)
-            else:
-                places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
-                chances = np.where(rows.labels >= 0, rows.outputs[np.arange(len(places)), places], 0.0)
+        if rows.outputs.ndim > 1:  # the log loss of the probability that the model gave to the class of each row
+            places = np.clip(rows.labels, 0, rows.outputs.shape[1] - 1).astype(np.int64)
+            chances = np.where(rows.labels >= 0, rows.outputs[np.arange(len(places)), places], 0.0)
             return largest_losses(-np.log(chances))
-        apart = np.abs(rows.outputs - rows.labels)
         if of == "relative":
+            apart = _absolute(rows.outputs, rows.labels)
             return largest_losses(apart / np.maximum(np.abs(rows.labels), setting.floor))
-        return largest_losses(apart**2 if of == "squared" else apart)
+        return largest_losses(LOSSES[of](rows.outputs, rows.labels))
 
 
 def benefit_parts(rows: Judged, setting: Setting) -> list[RowPart]:

@@ -1,6 +1,6 @@
-"""Evaluation of queries on rows that every store shares: functions, predictions and statistics.
+"""Stores of rows, which evaluate queries: functions, predictions and statistics.
 
-A store of rows inherits `EvaluatedRows` and gives it the row values of expressions, columns, groups and row ids. All
+A store of rows inherits `RowStore` and gives it the row values of expressions, columns, groups and row ids. All
 decisions here depend only on public facts.
 """
 
@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -41,74 +41,21 @@ if TYPE_CHECKING:
     from everhold.values.expressions.tree import AnyValue
 
 
-class RowStore(Protocol):
-    """Protocol of a store of rows, which evaluates queries to exact integers. Safe to use from several threads.
+class RowStore(ABC):
+    """Base of stores of rows, which evaluate queries to exact integers. Safe to use from several threads.
 
     A row value is a whole number of grid units, from 0 to ``unit``. All stores return the same integers for the same
-    rows. Errors of a store reveal nothing about sealed rows: errors of code and of engines are replaced.
-
-    Attributes:
-        rows: Number of rows.
-        reads_ahead: Whether one reading is so expensive that it serves several transactions of a batch.
-    """
-
-    rows: int
-
-    @property
-    def reads_ahead(self) -> bool:
-        """Whether reading rows is so expensive that one reading serves several transactions of a batch."""
-
-    def counts(self, query: BoundQuery) -> bool:
-        """Return whether the store can evaluate a query itself, so that no row is transferred."""
-
-    def totals(self, queries: Sequence[BoundQuery], *, parts: int = 1, unit: int = ...) -> NDArray[np.int64]:
-        """Return sums of row values over disjoint parts of the rows. Row i belongs to part i modulo ``parts``.
-
-        Returns:
-            Shape (queries, parts), in grid units.
-        """
-
-    def evaluate(
-        self,
-        queries: Sequence[BoundQuery],
-        needs: Sequence[Needs],
-        *,
-        parts: int = 1,
-        group_by: str | None = None,
-        unit: int = ...,
-    ) -> tuple[NDArray[np.int64], list[Any]]:
-        """Return the totals of `totals`, and the statistics that the interval procedure of each query needs."""
-
-    def row_values(self, query: BoundQuery, *, unit: int = ...) -> NDArray[np.int64]:
-        """Return the value of every row in grid units, shape (rows,)."""
-
-    def summary(
-        self, need: Needs, grid: NDArray[np.int64], *, group_by: str | None = None, unit: int = ...
-    ) -> tuple[int, Any]:
-        """Return the total of row values, and the further statistics that an interval procedure needs."""
-
-    def table(self, names: Sequence[str]) -> Table:
-        """Return columns as arrays of shape (rows,): float64 with nan, booleans, or objects with None."""
-
-    @property
-    def code(self) -> CodeOnRows:
-        """Evaluator of functions on these rows, which meet sealed rows in a secret order."""
-
-    def row_ids(self, name: str) -> list[Any]:
-        """Return the public column of row ids. Numbers are exact, other values are texts."""
-
-    def close(self) -> None:
-        """Release files and connections, which open again when needed."""
-
-
-class EvaluatedRows(ABC):
-    """Base of row stores. A subclass evaluates expressions and reads columns.
+    rows. Errors of a store reveal nothing about sealed rows: errors of code and of engines are replaced. A subclass
+    evaluates expressions and reads columns.
 
     Args:
         schema: Schema of the holdout. Its label has no missing values and keeps its own type.
         rows: Number of these rows.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
+
+    Attributes:
+        reads_ahead: Whether reading rows is so expensive that one reading serves several transactions of a batch.
     """
 
     reads_ahead: ClassVar[bool] = False
@@ -126,6 +73,10 @@ class EvaluatedRows(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rows={self.rows})"
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release files and connections, which open again when needed."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
@@ -298,7 +249,7 @@ def is_known(query: BoundQuery, *, sealed: bool) -> bool:
     return not sealed and query.training_values is not None
 
 
-def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
+def grids_of(rows: RowStore, queries: Sequence[BoundQuery], *, unit: int) -> list[NDArray[np.int64]]:
     """Return for each query its row values in grid units, in the order of the rows. Secret for sealed rows."""
 
     def leaves_of(query: BoundQuery) -> list[BoundQuery]:
@@ -327,7 +278,7 @@ def grids_of(rows: EvaluatedRows, queries: Sequence[BoundQuery], *, unit: int) -
 
 
 def _shown(
-    rows: EvaluatedRows, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
+    rows: RowStore, queries: Sequence[BoundQuery], needs: Sequence[Needs], group_by: str | None, unit: int
 ) -> list[tuple[int, Any]]:
     """Return each query's total, and the statistics that its interval procedure needs, from row values in memory."""
     shown = rows._counted(queries, needs, group_by, unit)
@@ -344,7 +295,7 @@ def _shown(
 
 
 def _summary(
-    rows: EvaluatedRows,
+    rows: RowStore,
     need: Needs,
     grids: Sequence[NDArray[np.int64]],
     group_by: str | None,
@@ -375,7 +326,7 @@ def _summary(
     return ratio_of_sums(rows.rows, part, whole, unit), pairs
 
 
-def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
+def across_of(rows: RowStore, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
     """Return the number of bins along each axis of the histogram of units, or 0 if each unit has its own bin.
 
     `yes_no` is true if all row values are 0 or 1.
@@ -389,7 +340,7 @@ def across_of(rows: EvaluatedRows, need: Needs, yes_no: bool, group_by: str | No
 
 
 def _grouped(
-    rows: EvaluatedRows, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
+    rows: RowStore, grids: Sequence[NDArray[np.int64]], group_by: str | None, *, unit: int
 ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
     """Return the sizes of the groups, and the sums of row values by group for each query."""
     index = rows.group_index(named(group_by))
@@ -462,7 +413,7 @@ class CodeOnRows:
         order_key: Key of the secret order in which functions receive sealed rows. None for the stored order.
     """
 
-    rows: EvaluatedRows
+    rows: RowStore
     schema: Schema
     are_sealed: bool
     order_key: bytes | None

@@ -24,7 +24,7 @@ from everhold.progress import progress
 from everhold.sealing.intake.checks import lacking_columns
 from everhold.sealing.intake.duckdb_files import DOUBLE, POSITION, SECONDS
 from everhold.sealing.rows.embedded import Embedded, engine_errors_hidden
-from everhold.sealing.rows.evaluated_rows import EvaluatedRows, RowStore, grids_of, is_known
+from everhold.sealing.rows.evaluated_rows import RowStore, grids_of, is_known
 from everhold.sealing.rows.sums import cells_of, exact_sums, parts_of_ratio
 from everhold.values.evaluation import UNIT
 from everhold.values.expressions.arrays import BLOCK, ArrayProgram, Words
@@ -42,12 +42,12 @@ _AT_ONCE = 64  # expressions that are evaluated together
 _BEYOND_NUMPY = ("HUGEINT", "UHUGEINT")
 
 
-class StoredRows(EvaluatedRows):
+class StoredRows(RowStore):
     """Row store of one Parquet file, with exact integer sums.
 
     Args:
         engine: The file, and what reads it.
-        schema: Schema of the rows, as for `EvaluatedRows`.
+        schema: Schema of the rows, as for `RowStore`.
         rows: Number of the rows.
         sealed: Whether faults of functions must go unreported, because a report would be a free answer.
         order_key: Key of the secret order in which code meets sealed rows. None for the rows' own order.
