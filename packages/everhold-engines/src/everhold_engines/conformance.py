@@ -67,8 +67,8 @@ _ROWS = 46  # no multiple of any list's length, so that columns meet each other 
 _CONDITIONS = """
 x > 60|x < 1|x >= 0.1|x <= -1|x = 0|x <> 0|x is null|x is not null|not (x > 0.5)|x between -1 and 1
 x = y|x <> y|x < y|x >= y|x in (0, 1, 60)|x not in (0, 1, 60)|x in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
-x not in (0.1, 1e308, 5e-324, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)|n = 9007199254740993|n > 9223372036854775807
-n in (0, 7)|n in (-9223372036854775808, 15)
+x not in (0.1, 1e308, 5e-324, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)|n = 9007199254740993.0|n > 9223372036854775807
+n in (0, 7)|n in (-9223372036854775808.0, 15)
 x > 0 or y > 0|x > 0 and y > 0|not (x > 0 and y > 0)|(x > 0 or b) is null|(x > 0) = b|(x > 0) <> b|b|not b|b is null
 w > 60|w is null|w >= y|not (w < 60)|w <> 3
 b and c|b or c|b = c|b <> c|not (b or c)|m = 0.07|m = 1.1|m > 2.299|m = 9999999999999.99|m = -12345678901234.567891

@@ -16,7 +16,7 @@ from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Categories, Family, categories_of
 from everhold.queries.makers import mean
 from everhold.queries.means.mean import MeanQuery, parsed
-from everhold.queries.procedures import takes_ratios
+from everhold.queries.procedures import joined_by_and, takes_ratios
 from everhold.values.expressions.tree import ColumnKind, Node, Operation, RowValue
 from everhold.values.missing import have_values
 
@@ -167,7 +167,7 @@ class BoundSubgroups(BoundFamily):
                 return False
             if not isinstance(first, RowValue) or not isinstance(whole, RowValue):
                 return False
-            every = _parts(whole.expression.root)
+            every = joined_by_and(whole.expression.root)
             parts = every - self.known
             named = self._is_group(parts) or (not parts and bool(self.known))
             if not self.known <= every or not named or (first.low, first.high) != (self.value.low, self.value.high):
@@ -182,8 +182,8 @@ class BoundSubgroups(BoundFamily):
             return True
         if self.within:
             return False
-        parts = _parts(value.expression.root)
-        return self._is_group(parts) or (_parts(own) <= parts and self._is_group(parts - _parts(own)))
+        parts = joined_by_and(value.expression.root)
+        return self._is_group(parts) or (joined_by_and(own) <= parts and self._is_group(parts - joined_by_and(own)))
 
     def _is_group(self, parts: frozenset[Node]) -> bool:
         """Return whether the conditions each name a category of a different column of the family."""
@@ -227,7 +227,7 @@ class BoundSubgroups(BoundFamily):
 def _known(of: MeanQuery, schema: Schema) -> frozenset[Node]:
     """Return the conditions that a row has all values that a text reads. Empty if the holdout leaves out no rows."""
     needed = of.needed(schema)
-    return _parts(parsed(have_values(needed), schema).root) if needed else frozenset()
+    return joined_by_and(parsed(have_values(needed), schema).root) if needed else frozenset()
 
 
 def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
@@ -249,11 +249,6 @@ def _check_kind(name: str, values: Sequence[Any], kind: ColumnKind) -> None:
 def _combinations(sizes: Sequence[int], together: int) -> int:
     """Return the number of combinations of categories of at most `together` columns."""
     return sum(math.prod(chosen) for count in range(together + 1) for chosen in combinations(sizes, count))
-
-
-def _parts(root: Node) -> frozenset[Node]:
-    """Return the conditions that an ``and`` joins, or the condition itself."""
-    return frozenset(root.operands) if root.operation is Operation.AND else frozenset({root})
 
 
 def _named(part: Node) -> tuple[str, Any]:

@@ -309,15 +309,14 @@ def _without_condition(part: BoundQuery, condition: BoundQuery) -> BoundQuery:
     """Return the numerator of a ratio without the condition of the rows that count, which is known in each of them."""
     if not isinstance(part.row_value, RowValue) or not isinstance(condition.row_value, RowValue):
         return part
-    known = _joined_by_and(condition.row_value.expression.root)
-    left = [node for node in _joined_by_and(part.row_value.expression.root) if node not in known]
+    left = joined_by_and(part.row_value.expression.root) - joined_by_and(condition.row_value.expression.root)
     root = Node.of(Operation.AND, *left) if left else Node.literal(True)
     return replace(part, row_value=RowValue(Expression(root))) if part.yes_no else part
 
 
-def _joined_by_and(node: Node) -> Sequence[Node]:
+def joined_by_and(node: Node) -> frozenset[Node]:
     """Return the conditions that a node joins by "and", or the node alone."""
-    return node.operands if node.operation is Operation.AND else (node,)
+    return frozenset(node.operands if node.operation is Operation.AND else (node,))
 
 
 def _says_what_counts(name: str) -> str:

@@ -257,3 +257,16 @@ def test_slices_that_would_be_told_nothing_are_refused_with_their_number_and_wid
             len(holdout.evaluate(DecisionTreeClassifier(max_depth=2), "accuracy", features=FEATURES, by=["region"]))
             == 3
         )
+
+
+def test_long_ids_make_no_slices_because_neighbours_are_equal(tmp_path):
+    def with_ids(rows):
+        return {**rows, "id": 2**53 + 2 * (np.arange(ROWS) % 2)}
+
+    with (
+        eh.Holdout.create(
+            tmp_path / "s.db", "s", holdout=with_ids(SEALED), training=with_ids(TRAINED), label="y", queries=9
+        ) as made,
+        pytest.raises(eh.QueryRejected, match=r"is beyond 2\^53, where numbers equal their neighbours"),
+    ):
+        made.evaluate(tree(1), features=["x"], by=["id"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
@@ -223,7 +224,7 @@ class Contrast(Derived):
         return replace(answer, rows_worth=" ".join(filter(None, (made, answer.rows_worth))), narrower=narrower)
 
 
-def has_value(column: str, value: Value, schema: Schema) -> str:
+def has_value(column: str, value: Value | date, schema: Schema) -> str:
     """Return the text of the condition that a column equals a value, which may be given as a text.
 
     Raises:
@@ -232,11 +233,13 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
     kind = schema.columns.get(column) if isinstance(column, str) else None
     number = math.nan if isinstance(value, bool) else _number(value) + 0.0  # 0.0 for -0.0, which has its rows
     if kind is ColumnKind.NUMBER and math.isfinite(number):
-        return f"{quoted(column)} = {number!r}" if number >= 0.0 else f"{quoted(column)} = ({number!r})"
+        return f"{quoted(column)} = {int(number) if number.is_integer() else number!r}"
     if kind is ColumnKind.BOOLEAN and str(value).lower() in ("true", "false"):
         return f"{quoted(column)} = {str(value).lower()}"
-    if kind in (ColumnKind.STRING, ColumnKind.TIME) and isinstance(value, str):
-        text = value.replace("'", "''")
+    if (kind is ColumnKind.TIME and isinstance(value, str | date)) or (
+        kind is ColumnKind.STRING and isinstance(value, str)
+    ):
+        text = str(value).replace("'", "''")
         return f"{quoted(column)} = {'timestamp ' if kind is ColumnKind.TIME else ''}'{text}'"
     if kind is None:
         raise QueryRejected(f"There is no column {brief(column)}. Name one of {', '.join(schema.asked)}.")
@@ -246,7 +249,7 @@ def has_value(column: str, value: Value, schema: Schema) -> str:
     )
 
 
-def _number(value: Value) -> float:
+def _number(value: Any) -> float:
     """Return a value as a number, or nan if the value is not a number."""
     try:
         return float(value)

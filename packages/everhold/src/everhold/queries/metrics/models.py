@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import date
 from importlib.util import find_spec
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,6 +25,7 @@ from everhold.display import Display
 from everhold.errors import DependenceWarning, QueryRejected
 from everhold.queries.makers import difference
 from everhold.queries.means.combined import DifferenceQuery, ShareQuery, WithinQuery
+from everhold.queries.means.contrast import has_value
 from everhold.queries.means.mean import MeanQuery, StatisticalQuery, check_where
 from everhold.queries.means.plans import Batch, OneMean
 from everhold.queries.metrics.label_query import LabelQuery, matrix_of, note_texts
@@ -36,7 +36,6 @@ from everhold.queries.metrics.row_scores import AccuracyQuery, LossQuery
 from everhold.queries.metrics.scores import maker_of
 from everhold.queries.query import CompileContext, Query, QueryPlan, RowwiseQuery
 from everhold.queries.statistic import StatisticQuery
-from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -484,7 +483,7 @@ def slices_of(compiler: CompileContext, by: Sequence[str]) -> list[tuple[tuple[A
             "columns, or columns with fewer values."
         )
     return [
-        (each, " and ".join(f"{quoted(name)} = {_literal(value)}" for name, value in zip(by, each, strict=True)))
+        (each, " and ".join(has_value(name, value, schema) for name, value in zip(by, each, strict=True)))
         for each in found_slices
     ]
 
@@ -553,13 +552,3 @@ def _named(query: Any) -> str:
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, date):
-        return f"timestamp '{value.isoformat().replace('T', ' ')}'"
-    return repr(int(value)) if float(value).is_integer() else repr(value)
