@@ -37,14 +37,14 @@ def test_guess_and_check_reaches_its_targets_at_the_last_planned_query(surprises
     yes_no = ClopperPearson(20_000.0, 20_000.0)
     state = State(999, surprises, labels=math.ceil(surprises * 1e6 * math.log(94)))
     for truth, wanted in zip((0.5, 0.9, 0.99), WANTED[surprises], strict=True):
-        assert half(mechanism.quotes.expected(state, truth, yes_no).confirmed) <= wanted
+        assert half(mechanism.expected(state, truth, yes_no).confirmed) <= wanted
 
 
 def test_released_and_unsealed_answers_reach_their_targets():
     mechanism = GuessAndCheck.tuned(rows=20_000, queries=1_000, training_rows=20_000)
     yes_no, state = ClopperPearson(20_000.0, 20_000.0), State(999, 0)
     for truth, released, unsealed in [(0.5, 0.0245, 0.0156), (0.9, 0.0148, 0.0094), (0.99, 0.0050, 0.0032)]:
-        expected = mechanism.quotes.expected(state, truth, yes_no)
+        expected = mechanism.expected(state, truth, yes_no)
         assert half(expected.released) <= released
         assert half(expected.unsealed) <= unsealed
 

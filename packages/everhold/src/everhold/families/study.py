@@ -246,7 +246,7 @@ def _number(family: Family, nats: float) -> int | None:
 
 def _exact(mechanism: PublicLevels, value: float, nats: float) -> float:
     """Return the half-width of a yes-or-no query whose sealed share is ``value``, at the level ``exp(-nats)``."""
-    procedure = mechanism.quotes.yes_no_at(value, nats, None)
+    procedure = mechanism.yes_no_at(value, nats, None)
     ends = procedure.interval(value, nats) if isinstance(procedure, OfMeans) else procedure.expected(value, nats)
     return half_within(ends[0] - mechanism.rounding, ends[1] + mechanism.rounding)
 

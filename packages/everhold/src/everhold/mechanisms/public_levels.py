@@ -175,11 +175,6 @@ class PublicLevels(ChecksGuesses):
         """The intervals of answers: those of confirmed guesses and those of surprises."""
         return ReleasedIntervals(self)
 
-    @cached_property
-    def quotes(self) -> GuessQuotes:
-        """Bounds and expected widths of coming answers."""
-        return GuessQuotes(self)
-
     def nats(self, asked: ArrayLike, charged: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
         """Return ln(1 / level) of query number ``asked``, after surprises whose labels cost ``labels`` nats."""
         weight = self.tree.log_inverse_weight(asked=asked, surprises=charged, labels=labels)
@@ -255,26 +250,90 @@ class PublicLevels(ChecksGuesses):
         """Cells that label a surprise about a sealed mean."""
         return ArcsineCells(self.grid, self.steps)
 
-    def expected_radius(self, at: float, alike: float | None = None) -> float:
-        """Return the half-width of the last planned yes-or-no answer if no guess was a surprise."""
-        return self.quotes.expected_radius(at, alike)
-
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
         """Return how many queries of the next step are answered whichever of them are surprises (S9)."""
         return self._next(state, min(most, MOST_AT_ONCE))[1]
 
+    def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
+        """Return the procedure of a planned yes-or-no query. ``alike`` is as in `Mechanism.expected_radius`."""
+        bets = bets_on_groups(self, at, alike, training_rows=self.training_rows or self.rows)
+        return self.yes_no_procedure if bets is None else self.procedure_at(bets, at, nats)
+
+    def expected_radius(self, at: float, alike: float | None = None) -> float:
+        """Return the half-width of the last planned yes-or-no answer if no guess was a surprise."""
+        quiet = float(self.nats(self.queries, 0, 0.0))
+        low, high = self.intervals.of_guess(self.yes_no_at(at, quiet, alike), at, quiet)
+        return float(high - low) / 2.0
+
     def quote(
         self, state: State, *, guess: float | None = None, procedure: Procedure | None = None,
         described: Description | None = None,
     ) -> Quote:  # fmt: skip
-        """Return price and half-widths of the next answer for a confirmed guess, a surprise and an unsealing."""
-        return self.quotes.of_next(state, guess, procedure, described)
+        """Return price and half-widths of the next answer for a confirmed guess, a surprise and an unsealing.
+
+        Without a guess or a procedure, they are those of the hardest query, yes-or-no with a guess of 1/2.
+        """
+        room, hardest = self.margin, self.next_nats(state)
+        if not room.answers(hardest)[0]:
+            return REFUSED
+        if guess is None or procedure is None:
+            concentration = float(room.concentration(hardest)[0]) + self.rounding
+            confirmed = concentration + float(room.allowed(concentration - self.rounding))
+            return Quote(confirmed, concentration + self.intervals.half_cell, 0, 1, refused=False)
+        expected = self.expected(state, guess, procedure, described)
+        procedure, nats = self._next_interval(state, guess, procedure, described)
+        released = float(room.concentration(nats)) + self.rounding + self.intervals.half_cell
+        if not isinstance(procedure, OfMeans):
+            scale = procedure.frame[1] - procedure.frame[0]
+            released = widest_released(procedure.widest_if_honest(nats) + self.rounding, scale)
+        low, high = expected.confirmed
+        confirmed, unsealed = max(guess - max(low, 0.0), min(high, 1.0) - guess), _half(expected.unsealed)
+        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
+
+    def expected(
+        self, state: State, guess: float, procedure: Procedure | None = None, described: Description | None = None
+    ) -> Expected:
+        """Return the intervals that the next answer to a query with this guess is expected to have.
+
+        Args:
+            state: State before the query.
+            guess: Guess in units of a mean over [0, 1].
+            procedure: Interval procedure of the query. By default the procedure for any mean of values in [0, 1] is
+                used.
+            described: Level and procedure that the query has by its description, if it has them.
+        """
+        rounding = self.rounding
+        procedure, nats = self._next_interval(state, guess, procedure, described)
+        confirmed, likely = self.intervals.of_guess(procedure, guess, nats), procedure.expected(guess, nats)
+        if isinstance(procedure, OfMeans):
+            furthest = procedure.honest(guess, self.allowance)[1]
+            released = self.intervals.of_cell(procedure, math.floor(float(furthest) * self.steps), nats)
+        else:
+            usual = Offsets.of(procedure, guess, nats).usual
+            released = guess - usual - rounding, guess + usual + rounding
+        return Expected(confirmed, released, (likely[0] - rounding, likely[1] + rounding))
+
+    def _next_interval(
+        self, state: State, guess: float, procedure: Procedure | None, described: Description | None
+    ) -> tuple[Procedure, float]:
+        """Return procedure and ln(1 / level) of the next query."""
+        nats = float(self.next_nats(state)[0])
+        asked = procedure or self.procedure
+        return narrower(self.procedure_at(asked, guess, nats), nats, described)
 
     def outlook(self, state: State) -> dict[str, float]:
-        """Return by name the half-widths of yes-or-no answers now, after more surprises, and of a typical text."""
-        return self.quotes.outlook(state)
+        """Return half-widths by name: of a yes-or-no answer now, after `_AHEAD` more surprises, and of a usual text."""
+        usual = self.yes_no_procedure
+        later = state.after(asked=_AHEAD, charged=_AHEAD, labels=_AHEAD * self.cells.cost)
+        found = {"now": state, f"after {_AHEAD} more surprises": later}
+        told = {name: self.quote(at, guess=0.5, procedure=usual).radius for name, at in found.items()}
+        if self.text_bits >= USUAL_TEXT_BITS:
+            text = Description(self.of_text(USUAL_TEXT_BITS * math.log(2.0)), usual)
+            quoted = self.quote(state, guess=0.5, procedure=usual, described=text)
+            told[f"now for a text of {USUAL_TEXT_BITS} bits"] = quoted.radius
+        return {name: radius for name, radius in told.items() if radius is not None}
 
 
 def has_public_levels(mechanism: Mechanism | None) -> TypeGuard[PublicLevels]:
@@ -432,101 +491,6 @@ class Expected:
     confirmed: tuple[float, float]
     released: tuple[float, float]
     unsealed: tuple[float, float]
-
-
-class GuessQuotes:
-    """Bounds and expected widths of coming answers.
-
-    Args:
-        mechanism: The mechanism that answers.
-    """
-
-    def __init__(self, mechanism: PublicLevels) -> None:
-        self.mechanism = mechanism
-
-    def yes_no_at(self, at: float, nats: float, alike: float | None) -> Procedure:
-        """Return the procedure of a planned yes-or-no query. ``alike`` is as in `Mechanism.expected_radius`."""
-        mechanism = self.mechanism
-        bets = bets_on_groups(mechanism, at, alike, training_rows=mechanism.training_rows or mechanism.rows)
-        return mechanism.yes_no_procedure if bets is None else mechanism.procedure_at(bets, at, nats)
-
-    def expected_radius(self, at: float, alike: float | None) -> float:
-        """Return the half-width of the last planned yes-or-no answer if no guess was a surprise."""
-        quiet = float(self.mechanism.nats(self.mechanism.queries, 0, 0.0))
-        low, high = self.mechanism.intervals.of_guess(self.yes_no_at(at, quiet, alike), at, quiet)
-        return float(high - low) / 2.0
-
-    def expected(
-        self, state: State, guess: float, procedure: Procedure | None = None, described: Description | None = None
-    ) -> Expected:
-        """Return the intervals that the next answer to a query with this guess is expected to have.
-
-        Args:
-            state: State before the query.
-            guess: Guess in units of a mean over [0, 1].
-            procedure: Interval procedure of the query. By default the procedure for any mean of values in [0, 1] is
-                used.
-            described: Level and procedure that the query has by its description, if it has them.
-        """
-        mechanism, rounding = self.mechanism, self.mechanism.rounding
-        procedure, nats = self._next(state, guess, procedure, described)
-        confirmed, likely = mechanism.intervals.of_guess(procedure, guess, nats), procedure.expected(guess, nats)
-        if isinstance(procedure, OfMeans):
-            furthest = procedure.honest(guess, mechanism.allowance)[1]
-            released = mechanism.intervals.of_cell(procedure, math.floor(float(furthest) * mechanism.steps), nats)
-        else:
-            usual = Offsets.of(procedure, guess, nats).usual
-            released = guess - usual - rounding, guess + usual + rounding
-        return Expected(confirmed, released, (likely[0] - rounding, likely[1] + rounding))
-
-    def _next(
-        self, state: State, guess: float, procedure: Procedure | None, described: Description | None
-    ) -> tuple[Procedure, float]:
-        """Return procedure and ln(1 / level) of the next query."""
-        nats = float(self.mechanism.next_nats(state)[0])
-        asked = procedure or self.mechanism.procedure
-        return narrower(self.mechanism.procedure_at(asked, guess, nats), nats, described)
-
-    def of_next(
-        self, state: State, guess: float | None, procedure: Procedure | None, described: Description | None
-    ) -> Quote:
-        """Return the quote of the next query: its half-widths if confirmed, if a surprise, and when unsealed."""
-        hardest = self.of_hardest(state)
-        if hardest.refused or guess is None or procedure is None:
-            return hardest
-        expected = self.expected(state, guess, procedure, described)
-        procedure, nats = self._next(state, guess, procedure, described)
-        released = (
-            float(self.mechanism.margin.concentration(nats))
-            + self.mechanism.rounding
-            + self.mechanism.intervals.half_cell
-        )
-        if not isinstance(procedure, OfMeans):
-            scale = procedure.frame[1] - procedure.frame[0]
-            released = widest_released(procedure.widest_if_honest(nats) + self.mechanism.rounding, scale)
-        low, high = expected.confirmed
-        confirmed, unsealed = max(guess - max(low, 0.0), min(high, 1.0) - guess), _half(expected.unsealed)
-        return Quote(confirmed, released, 0, 1, refused=False, radius_unsealed=unsealed, confirmed=expected.confirmed)
-
-    def of_hardest(self, state: State) -> Quote:
-        """Return the quote of a yes-or-no query with a guess of 1/2."""
-        room, nats = self.mechanism.margin, self.mechanism.next_nats(state)
-        if not room.answers(nats)[0]:
-            return REFUSED
-        concentration = float(room.concentration(nats)[0]) + self.mechanism.rounding
-        confirmed = concentration + float(room.allowed(concentration - self.mechanism.rounding))
-        return Quote(confirmed, concentration + self.mechanism.intervals.half_cell, 0, 1, refused=False)
-
-    def outlook(self, state: State) -> dict[str, float]:
-        """Return half-widths by name: of a yes-or-no answer now, after `_AHEAD` more surprises, and of a usual text."""
-        mechanism, usual = self.mechanism, self.mechanism.yes_no_procedure
-        later = state.after(asked=_AHEAD, charged=_AHEAD, labels=_AHEAD * mechanism.cells.cost)
-        found = {"now": state, f"after {_AHEAD} more surprises": later}
-        told = {name: self.of_next(at, 0.5, usual, None).radius for name, at in found.items()}
-        if mechanism.text_bits >= USUAL_TEXT_BITS:
-            text = Description(mechanism.of_text(USUAL_TEXT_BITS * math.log(2.0)), usual)
-            told[f"now for a text of {USUAL_TEXT_BITS} bits"] = self.of_next(state, 0.5, usual, text).radius
-        return {name: radius for name, radius in told.items() if radius is not None}
 
 
 def _half(interval: tuple[float, float]) -> float:

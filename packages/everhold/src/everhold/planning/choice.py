@@ -257,7 +257,7 @@ def three_ways(mechanism: Mechanism | None, *, at: float = USUAL_VALUE, alike: f
 
     def fixed(level: float) -> float:
         nats = -math.log(level)
-        return widths.half_within(*mechanism.quotes.yes_no_at(at, nats, alike).expected(at, nats))
+        return widths.half_within(*mechanism.yes_no_at(at, nats, alike).expected(at, nats))
 
     lines = (
         Way("declared", f"{queries:,} fixed beforehand, exact, for ever", fixed(beta * SHARE / queries)),

@@ -118,7 +118,7 @@ def widths_of(mechanism: PublicLevels, alike: float | None = None) -> Widths:
 def width_at(mechanism: PublicLevels, value: float, surprises: int, alike: float | None = None) -> Width:
     """Return the expected width of the last planned yes-or-no query with this true value, after some surprises."""
     nats = _last_nats(mechanism, surprises)
-    procedure = mechanism.quotes.yes_no_at(value, nats, alike)
+    procedure = mechanism.yes_no_at(value, nats, alike)
     confirmed = mechanism.intervals.of_guess(procedure, value, nats)
     if not isinstance(procedure, OfMeans):
         usual = Offsets.of(procedure, value, nats).usual + mechanism.rounding
@@ -168,7 +168,7 @@ def surprises_until(mechanism: PublicLevels, width: float, at: float, alike: flo
 
     def wider(surprises: int) -> bool:
         nats = _last_nats(mechanism, surprises)
-        procedure = mechanism.quotes.yes_no_at(at, nats, alike)
+        procedure = mechanism.yes_no_at(at, nats, alike)
         return half_within(*mechanism.intervals.of_guess(procedure, at, nats)) > width
 
     dearest = min(most, math.floor(mechanism.queries * mechanism.grid / (mechanism.grid + 1.0)))
@@ -474,5 +474,5 @@ def plan_growth(
 
 def _widths(mechanism: PublicLevels, state: State, at: float) -> tuple[float, float]:
     """Return two half-widths of the next answer: for a confirmed guess, and after unsealing."""
-    expected = mechanism.quotes.expected(state, at, mechanism.yes_no_procedure)
+    expected = mechanism.expected(state, at, mechanism.yes_no_procedure)
     return half_within(*expected.confirmed), half_within(*expected.unsealed)

@@ -16,6 +16,7 @@ from holdout_samples import copied, create, guess_and_check, rows
 
 import everhold as eh
 from everhold.diagnosis.queries import DependenceMonitor
+from everhold.ledger import chain
 from everhold.queries.means.plans import Means
 from everhold.sealing.rows.table import StoredRows
 
@@ -320,3 +321,13 @@ def test_what_is_charged_beyond_the_price_is_not_recorded(holdout, monkeypatch):
     with pytest.raises(eh.EverholdError, match="more than its stated price"):
         holdout.ask("delay > 7")
     assert holdout._executor.ledger.head() == head
+
+
+def test_the_settings_are_digested_once(holdout, monkeypatch):
+    """Opening, asking and quoting compare the same digest with that in the state."""
+    digested, plain = [], chain.digest
+    monkeypatch.setattr(chain, "digest", lambda value: digested.append(value) or plain(value))
+    with eh.Holdout.open(holdout._executor.store.url, holdout._executor.record.name) as opened:
+        opened.ask("delay > 7")
+        opened.quote("delay > 8")
+        assert digested == [opened._executor.record.configuration]

@@ -102,7 +102,7 @@ def test_models_with_one_label_are_told_in_the_order_of_their_guesses():
     assert far[0] <= values[0]
     assert values[-1] <= far[1]
     assert cell[0] < values[0] < values[-1] <= cell[1]
-    quoted = mechanism.quotes.of_next(State(), 0.75, procedure, None).radius_if_charged
+    quoted = mechanism.quote(State(), guess=0.75, procedure=procedure).radius_if_charged
     assert max(max(value - told[0], told[1] - value) for value in values) <= quoted
 
 

@@ -49,7 +49,7 @@ def test_by_true_value_it_is_what_the_mechanism_tells(surprises):
     state = State(999, surprises, 0, surprises * mechanism.cells.cost)
     procedure = ClopperPearson(rows=20_000, training=60_000)
     for value in TRUE_VALUES:
-        told, width = mechanism.quotes.expected(state, value, procedure), width_at(mechanism, value, surprises)
+        told, width = mechanism.expected(state, value, procedure), width_at(mechanism, value, surprises)
         for (low, high), half in ((told.confirmed, width.confirmed), (told.unsealed, width.unsealed)):
             assert half == pytest.approx((min(high, 1.0) - max(low, 0.0)) / 2, rel=1e-9)
     if not surprises:
