@@ -1,8 +1,8 @@
 """The service: sealed holdouts, asked over HTTP and in a browser by people, pipelines and agents.
 
-The rows, the steward's key and the ledger stay in one process. What leaves it is what a `Holdout` answers, and
-nothing else. Needs the extra ``service``; the client, the PostgreSQL ledger and the MCP server are modules of this
-package that do not need it.
+The rows, the steward's key and the ledger stay in one process. Only what a `Holdout` answers leaves that process. Needs
+the extra ``service``; the client, the PostgreSQL ledger and the MCP server are modules of this package that do not need
+it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The audit log: who did what with which holdout, when, and how it ended.
 
-Every unsafe request of a principal is one act, and so is every login that fails. An endpoint may say more about its own
-by `noted`. An act is written before its response leaves: what cannot be written is answered with a fault, though it may
-have been done, and the ledger has it. Acts that wait at the same moment are written in one transaction.
+Every unsafe request of a principal is one act, and so is every failed login. An endpoint adds facts about its own act
+by `noted`. An act is written before its response leaves. If it cannot be written, the response is an error, although
+the act may have been done and recorded in the ledger. Acts that wait at the same moment are written in one transaction.
 
-The log shows stewards what people did. It holds no query, only hashes, and no secret. It is not chained: whoever can
-write to the database can alter it unnoticed. What was asked, answered and charged stands in the ledger, which is.
+The log shows stewards what people did. It holds no query, only hashes, and no secret. It has no chain of hashes, so
+anybody who can write to the database can alter it unnoticed. The ledger, which is chained, records what was asked,
+answered and charged.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def noted(request: Request, act: str | None = None, *, holdout: str | None = Non
     Args:
         request: Request that performs the act.
         act: Name of the act, such as ``"ask"``. The default is made of method and route.
-        holdout: Name of the holdout, for a route that does not name it.
+        holdout: Name of the holdout, needed if the address of the route does not contain it.
         facts: Short facts such as ``outcome="holdout"`` or ``query="9f86..."``, without data and without secrets. Facts
             that are None are left out.
     """

@@ -1,12 +1,13 @@
 """Authenticates requests, by a program's token or by the session of a browser.
 
 `request.state.principal` is a `Principal` or None. `request.state.csrf` is the token that forms of a session carry, or
-None without a session. A wrong token is refused at once; a wrong cookie is as none, since browsers keep what has ended.
+None without a session. A wrong token is refused at once. A wrong cookie is treated as no cookie, since browsers keep
+cookies of ended sessions.
 
-Unsafe requests of browsers are let through only from the service's own pages. The headers Sec-Fetch-Site and Origin say
-where they come from, which no page can change; a session also has to send its token, as the header ``X-CSRF-Token`` or
-as the field ``csrf``, which comes first in a form of parts. A program's token in the header Authorization needs none:
-no browser adds it by itself.
+Unsafe requests of browsers are accepted only from the service's own pages. The headers Sec-Fetch-Site and Origin, which
+no page can change, say from which site they come. A session also has to send its CSRF token, as the header
+``X-CSRF-Token`` or as ``csrf``, the first field of a multipart form. A request with a program's token in the header
+Authorization needs no CSRF token, because no browser adds that header by itself.
 """
 
 from __future__ import annotations

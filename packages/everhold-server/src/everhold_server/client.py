@@ -82,7 +82,7 @@ def connect(
         HoldoutNotFound: If there is no such holdout for this token.
         AuthError: If the token is not valid, or would be sent without TLS.
         EverholdError: If the service cannot be reached.
-        ValueError: If it is no address.
+        ValueError: If the address is not a URL.
         ModuleNotFoundError: If the extra ``client`` is not installed.
     """
     connection = Connection(address, token=token, insecure=insecure, timeout=timeout, transport=transport)
@@ -109,8 +109,7 @@ def create(
         name: Name of the new holdout.
         holdout: The rows to seal, as for `Holdout.create`. The local file is not changed: store it away.
         training: Training rows, which are not sealed.
-        settings: Settings of `Holdout.create`. Arguments that are None are not sent. An API knows them by their flat
-            names.
+        settings: Settings of `Holdout.create`. Arguments that are None are not sent.
 
     Raises:
         HoldoutRejected: If the rows cannot be sealed. Nothing was created.
@@ -143,7 +142,7 @@ _WRITERS: Mapping[Any, Callable[[Any, dict[str, PredictionTable]], Any]] = {
 class HttpTransport:
     """Sends operations as requests to a service. Lost requests are repeated without a second effect.
 
-    If rows arrived between two attempts to ask, the second one is a new query about more rows, and pays.
+    If rows arrived between two attempts to ask, the second attempt is a new query about more rows, and is charged.
 
     Args:
         connection: Connection to the service.
@@ -175,8 +174,8 @@ class HttpTransport:
         """Send an operation to the service, and return its result.
 
         Raises:
-            QueryRejected: If it works only where the sealed rows are, or holds Python code or an estimator, which do
-                not travel. Nothing was charged.
+            QueryRejected: If the operation works only where the sealed rows are, or contains Python code or an
+                estimator, which are never sent. Nothing was charged.
         """
         kind = type(operation)
         method, _, place = kind.route.partition(" ")
@@ -293,14 +292,16 @@ def _content(content: bytes, _: ExitStack) -> bytes:
 
 
 def open_gate(transport: HttpTransport, name: str, metric: Any, *, champion: Any, **terms: Any) -> RemoteGate:
-    """Return a gate of a service. With a champion, which stewards may name, a new gate is opened.
+    """Return a gate of a holdout of a service.
+
+    If a champion is given, a new gate is opened, which only stewards may do.
 
     Args:
         transport: Transport to the holdout.
         name: Name of the gate.
         metric: A name such as ``"roc_auc"``; or a loss or a score with its range, as ``functools.partial(eh.risk,
             loss="absolute", high=60)`` or ``functools.partial(eh.metric, "r2", low=0, high=60)``.
-        champion: The first one; None for a gate that is there.
+        champion: The first champion of a new gate. None for an existing gate.
         **terms: Terms of the gate, as for `everhold.Holdout.gate`. ``better`` and ``any_of`` make a gate about cases.
 
     Raises:
@@ -384,7 +385,7 @@ class RemoteGate:
         return self._perform(gates.ListOpenCases)
 
     def complete(self, champion: Any, *, training: Any = None, baseline: Any = None) -> None:
-        """Add the champion's rule, predictions or results for rows that arrived, see `Gate.complete`."""
+        """Add the champion's rule, predictions or results for rows or cases that arrived, as in `Gate.complete`."""
         if self.about_cases:
             self._perform(gates.CompleteResults, results=champion, baseline=baseline)
         else:
@@ -449,7 +450,7 @@ class RemoteOpenChallenge:
         return self._perform(gates.Report, results=results, champion=champion, baseline=baseline)
 
     def withdraw(self) -> Verdict:
-        """End the challenge and keep the champion."""
+        """End the challenge without a promotion, and return the verdict ``"kept"``."""
         return self._perform(gates.Withdraw)
 
 
@@ -459,7 +460,7 @@ def _named(challenger: str | None) -> str:
 
 
 def metric_of(metric: Any) -> Any:
-    """Return the metric of a gate as plain data: its name, or a loss with its range."""
+    """Return the metric of a gate as plain data: its name, or the name and numbers of a loss or score."""
     if isinstance(metric, partial) and metric.func is risk and not metric.args:
         return dict(metric.keywords)
     if isinstance(metric, partial) and metric.func is scored and len(metric.args) == 1:

@@ -1,4 +1,4 @@
-"""A service as the storage of command line commands that get an address."""
+"""Commands that get the address of a service instead of a storage create and list holdouts by this module."""
 
 from __future__ import annotations
 

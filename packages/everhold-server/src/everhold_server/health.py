@@ -1,8 +1,8 @@
 """Health of the service: whether it lives, whether it can answer, and metrics for Prometheus.
 
-Labels of numbers are method, route as it is written in the code, status, kind of outcome, and holdouts for what is left
-of their budgets: no analyst, no query. How much is asked, and when, is still no one else's business, so `/metrics`
-needs a steward's token; or none from this machine itself, if the operator says so.
+Labels of the metrics are the method, the route pattern, the status, the kind of outcome, and, for remaining budgets,
+the holdout. No label names an analyst or a query. The metrics still show how much is asked and when, so `/metrics`
+needs a steward's token. The operator may allow this machine to read them without one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Metrics:
         """Return all metrics of the service in the text format of Prometheus.
 
         Args:
-            holdouts: The open ones by name.
+            holdouts: The open holdouts by name.
             databases: Databases of the open holdouts, and the service's own.
             threads: Number of threads that work on requests.
         """
@@ -85,7 +85,7 @@ HEALTH = APIRouter(include_in_schema=False)
 
 @HEALTH.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """Say that the process lives. It asks neither the database nor a thread."""
+    """Say that the process lives, without a look at the database and without a worker thread."""
     return {"status": "alive"}
 
 

@@ -1,8 +1,9 @@
 """Work that takes minutes: jobs, each in a process of its own, that go on after a crash.
 
-A job is a steward's operation which tells the same when it is performed again. Its row says what is to be done and how
-far it is, and nothing of what it finds. The process that performs it holds a lease by the database's clock, which ends
-soon after it. Then any server of the storage starts another one, and what the ledger holds already is not done again.
+A job performs a steward's operation that may be repeated with the same result. Its row in the database has the
+operation and its progress, and no results. The process that performs a job holds a lease by the database's clock. If
+the process dies, the lease expires soon, and any server of the storage starts another process, which does not repeat
+what the ledger already holds.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Jobs:
         """Return the running or new job for an operation, or None if the operation is short.
 
         Raises:
-            JobFailed: If the latest one failed, and nobody was told yet.
+            JobFailed: If the latest job for the operation failed, and no request was told so yet.
         """
         holdout, session = whole.name, whole._session(operation.verb)
         if not operation.lasts(session):
@@ -153,7 +154,7 @@ class Jobs:
                 self._see_to_jobs()
 
     def _see_to_jobs(self) -> None:
-        """Start a process for each job that nobody performs."""
+        """Start a worker process for each unfinished job without a valid lease."""
         for key in [key for key, each in self._processes.items() if each.poll() is not None]:
             self._leave(key)
         with self.records.reading() as connection:
@@ -209,7 +210,7 @@ class _Lease:
         self._ended = threading.Event()
 
     def taken(self) -> Any | None:
-        """Take a job that nobody performs, and return its row, or None."""
+        """Take the job's lease and return the job's row; None if the job has ended or another process has its lease."""
         one = jobs.c.id == self._job
         with self._records.writing() as connection:
             moment = _now(connection)

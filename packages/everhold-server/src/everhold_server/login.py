@@ -1,8 +1,8 @@
 """Login and logout of browsers, by a token, a link that works once, or an account of the organisation.
 
-A link is shown as a page with a button, and used by that button: whatever opens links beforehand, such as a preview in
-a chat, uses nothing up. A login makes a new session and ends the one that the browser had, so that nobody is given one
-known elsewhere.
+A login link opens a page with a button, and only the button uses the link up: a program that opens links beforehand,
+such as a preview in a chat, does not. A login makes a new session and ends the one that the browser had, so that nobody
+can give a visitor a session whose cookie is known to somebody else.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ def show_link(request: Request, link: str) -> Response:
 
 @LOGIN.post("/login/{link}")
 def take_link(request: Request, link: str) -> Response:
-    """Log in with a link, which works once."""
+    """Log in by a login link, and use it up."""
     found = _of(request).token_store.use_link(link)
     return logged_in(request, found) if found is not None else _refused(request, _WRONG_LINK, form=False)
 
 
 @LOGIN.get("/sign-in")
 def sign_in(request: Request) -> Response:
-    """Send the visitor to the provider, or let in whom the proxy names."""
+    """Redirect the visitor to the identity provider, or log in the person whom the proxy names."""
     way = request.app.state.settings.sign_in
     if isinstance(way, OpenIDSignIn):
         return _or_refused(request, lambda: _begun(request, way))
@@ -120,7 +120,7 @@ def signed_in(request: Request) -> Response:
 
 
 def _or_refused(request: Request, let_in: Callable[[], Response]) -> Response:
-    """Return the response of a sign-in step, or the login page with the reason for a refusal."""
+    """Return the response of `let_in`, a step of the sign-in, or the login page with the reason why it was refused."""
     try:
         return let_in()
     except Unavailable as fault:
@@ -171,7 +171,7 @@ def _sign_in_cookie(request: Request) -> str:
 
 @LOGIN.post("/logout")
 def log_out(request: Request) -> Response:
-    """Log out."""
+    """End the session of the browser, and return to the login page."""
     return logged_out(request)
 
 
@@ -183,7 +183,7 @@ def _of(request: Request) -> Sessions:
 def _refused(request: Request, why: str, *, form: bool = True, status: int = 401) -> Response:
     """Return the login page with a reason, the same for every kind of wrong token or link.
 
-    `form` says whether the page has the form for a token.
+    `form` is True if the page should have the form for a token.
     """
     failures: RateLimiter = request.app.state.failures
     noted(request, "login", outcome="refused")

@@ -1,9 +1,9 @@
 """Request log: one line of JSON for each request, without anything that was sent or answered.
 
 A line has the time, the request's id, method, route as it is written in the code, status, milliseconds, the public part
-of the token, and how many bytes came and went. No path, query, header, cookie or body. Of a fault it has the class and
-the place in everhold's own code; its message and variables could quote sealed rows. Other libraries' lines are kept
-without their messages, for the same reason.
+of the token, and how many bytes came and went. It has no path, query, header, cookie or body. For an uncaught error it
+has the class and the place in everhold's own code, because its message and variables could quote sealed rows. Lines of
+other libraries are logged without their messages, for the same reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class JsonLines(logging.Formatter):
 
 
 def write_logs() -> None:
-    """Configure the process's logging to stderr. Of other libraries, only warnings and errors are logged."""
+    """Configure the process's logging to stderr. Only warnings and errors of other libraries are logged."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.root.handlers[:] = [handler]

@@ -1,7 +1,7 @@
 """The tools for agents, at ``/mcp/{holdout}``, under the same tokens: each agent asks as the analyst of its token.
 
-No call depends on another one. Whether the token lets in, and the holdout is there for it, is asked at every call; the
-server that lists the tools is kept, one for each analyst of each holdout.
+No call depends on another one. Every call checks the token and whether it may see the holdout. One MCP server for each
+analyst of each holdout is kept between calls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _INSIDE = {"path": "/mcp", "raw_path": b"/mcp", "root_path": ""}
 
 
 class Agents:
-    """The servers of one process, made when first called."""
+    """The MCP servers of one process, each made at the first call of its analyst and holdout."""
 
     def __init__(self, holdouts: OpenHoldouts, settings: Settings, audit: AuditLog) -> None:
         self._holdouts, self._hosts, self._audit = holdouts, sorted(settings.hosts), audit

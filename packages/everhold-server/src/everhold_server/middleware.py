@@ -1,9 +1,9 @@
 """Middleware of every request: limits of hosts, bodies, requests and work at once, and the headers of every response.
 
-Limits are decided before anything is looked up, in this process alone: several processes allow as many times more. The
-limit of failures holds back load, not guessing, which 256 random bits do: it applies to wrong tokens only, so that a
-program with a revoked token does not lock out its neighbours. Browsers run, load, frame and keep nothing but the
-service's own.
+Limits are checked before anything is looked up, and each process counts for itself: two processes together allow twice
+as much. The limit of failures applies only to wrong tokens, so that a program with a revoked token does not lock out
+others at the same address. It reduces load; against guessing, a token has 256 random bits. The headers let browsers
+run, load, frame and keep only what comes from the service.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST_WAITING = 100
 
 
 class TooMany(EverholdError):
-    """Error: too many requests in a time, or too much work at once. Nothing was changed or charged.
+    """A sender makes too many requests in a time, or asks for too much work at once. Nothing was changed or charged.
 
     Its data has `wait`, the seconds until the next try.
     """
@@ -57,7 +57,7 @@ class RateLimiter:
 
     Args:
         size: Number of tokens in a full bucket. 0 means that there is no limit.
-        clock: Seconds that never go back.
+        clock: Function that returns a time in seconds, which never goes back.
         period: Seconds in which an empty bucket becomes full.
 
     Examples:
@@ -117,7 +117,7 @@ class HttpMiddleware(ABC):
 class BodyLimitMiddleware(HttpMiddleware):
     """Middleware that refuses requests whose body is too large, too slow, or has contradictory lengths.
 
-    Of an unknown sender little is taken, on any route: a body may be read before a route asks who sent it.
+    An unknown sender may send only a small body on any route, because a body may be read before the sender is checked.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -145,7 +145,7 @@ class BodyLimitMiddleware(HttpMiddleware):
 
 
 class _Stopped(Exception):
-    """Raised in an endpoint that reads a body which was refused."""
+    """Raised in an endpoint that goes on reading a body after the body was refused."""
 
 
 class _Body:
@@ -242,7 +242,7 @@ class RateLimitMiddleware(HttpMiddleware):
 class ConcurrencyLimitMiddleware:
     """Middleware that limits the concurrent requests of one token. Further requests wait without a thread.
 
-    So a program that asks what takes long, as often as it can, leaves threads to everybody else.
+    So a program that sends many slow requests does not take the threads of all others.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

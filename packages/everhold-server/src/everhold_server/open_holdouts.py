@@ -26,8 +26,7 @@ _MOST_OPEN = 16
 class OpenHoldouts:
     """Cache of a storage's open holdouts, opened on first use. Thread-safe.
 
-    The holdouts that were used last stay open. Other holdouts are dropped, but requests that still use them are
-    completed.
+    The most recently used holdouts stay open. Others are dropped, and requests that still use them are completed.
     """
 
     def __init__(self, storage: str) -> None:

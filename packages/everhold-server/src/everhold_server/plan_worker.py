@@ -1,7 +1,7 @@
 """Worker process that makes plans for a service, with hard limits of memory and processor time.
 
-A network of thirty nodes can take minutes, and neither a thread nor its memory can be taken back. So the service asks
-a process that it can end. Jobs and plans are lines of JSON on standard input and output.
+A network of thirty nodes can take minutes, and a thread can be neither ended nor made to release its memory. So plans
+are made in a process that the service can end. Requests and plans are lines of JSON on standard input and output.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def check_network(data: Mapping[str, Any] | None) -> None:
     """Reject a dependence model that is too large for a request, before it is built.
 
     Raises:
-        TooMuchWork: If it has too many nodes or states.
+        TooMuchWork: If the model is a network with too many nodes or states.
     """
     data = {} if data is None else data
     names, states = data.get("names"), data.get("states")
@@ -116,7 +116,7 @@ class Planners:
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def plan(self, request: Request, study: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the plan for a study, from memory if the same one was made before.
+        """Return the plan for a study, from the cache if the same plan was made before.
 
         Args:
             request: Request for the plan. If its client disconnects, the work ends.
@@ -126,8 +126,8 @@ class Planners:
             The plan, in the form that `everhold_server.plan_worker.answer` returns.
 
         Raises:
-            TooMany: If the token has too many plans in line.
-            Unavailable: If the line is full, or the service ends.
+            TooMany: If too many requests of the same token wait for plans.
+            Unavailable: If too many requests of all tokens wait, or the service ends.
             TooMuchWork: If the plan takes too much time or memory.
             DependenceError: If the dependence is not a model.
             ValueError: If the request contradicts itself.

@@ -28,8 +28,8 @@ _SERVERS_KEEPALIVES = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval
 class PostgreSQL(LedgerDatabase):
     """Database of a ledger in PostgreSQL, in a schema of its own if the address sets ``search_path``.
 
-    Writers take turns by a lock that ends with their transaction, whatever becomes of them. The lock is had before
-    anything is read, so a writer sees all that those before it wrote.
+    Writers take turns by a lock that the database releases at the end of their transaction, even if a writer crashes. A
+    writer takes the lock before it reads, so it sees everything that earlier writers wrote.
 
     Args:
         address: URL of the database. It may hold a password.

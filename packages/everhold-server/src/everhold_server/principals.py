@@ -19,7 +19,7 @@ _RANKS = (Role.VIEWER, Role.ANALYST, Role.STEWARD)
 
 
 class Forbidden(EverholdError):
-    """The principal is known and may not do this."""
+    """The sender of the request is known, and is not allowed to do this."""
 
     exit_code = 8
     http_status = 403
@@ -35,7 +35,7 @@ class Principal:
         holdouts: The holdouts that they may see; None for all.
         token: Public part of the token that the sender used, or with which the sender's session was opened.
         session: Identifier of the browser session; None for a program.
-        account: The public part of the token whose limits this one shares; empty for its own.
+        account: Public part of the token whose rate limits this token shares. Empty if it has its own limits.
     """
 
     role: Role

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457). Of errors that are not everhold's own no message is shown."""
+"""Errors as problem documents (RFC 9457). The messages of errors that are not everhold's own are not shown."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def problem(status: int, name: str, detail: str, /, **facts: Any) -> JSONRespons
     Args:
         status: HTTP status of the response.
         name: Name of the error, such as ``"QueryRejected"``.
-        detail: What was wrong, what was expected, what to do.
-        facts: Public facts about it.
+        detail: Message of the error: what was wrong, what was expected and what to do.
+        facts: Public facts about the error.
     """
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     document = {

@@ -28,9 +28,9 @@ class RegisterTeams(
     HoldoutOperation[list[dict[str, Any]]], verb="register_teams", role=Role.STEWARD, act="register teams",
     route="POST /teams", topic="competitions", status=201, part="teams", agents=True,
 ):  # fmt: skip
-    """Make a token for each team of a competition. The secrets are told this once and kept nowhere.
+    """Make a token for each team of a competition. The result has their secrets, which are not stored.
 
-    A team submits under its name with its token. Tokens are made for all of these teams, or for none.
+    A team submits under its name with its token. If one token cannot be made, none is.
     """
 
     teams: Annotated[Sequence[str], Param("Names of teams that have no token yet.", longest=1_000, example=["owls"])]
@@ -68,7 +68,7 @@ def names_in(path: Path) -> list[str]:
     """Return the first column of a CSV file below its first row, which has the titles.
 
     Raises:
-        QueryRejected: If it is no CSV file in UTF-8.
+        QueryRejected: If the file is not CSV in UTF-8.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")

@@ -1,8 +1,8 @@
 """Runs the service as a process: where it listens, what it logs, and how it ends.
 
-At SIGTERM or SIGINT it takes no new connection, ends plans, finishes the other requests that are under way, and closes
-the holdouts. Work that has not ended by then ends with the process, which loses nothing: an answer is committed before
-it leaves. A second process on the same storage is welcome: the database decides between them.
+At SIGTERM or SIGINT the process takes no new connections, ends plans, finishes its other requests, and closes the
+holdouts. Work that takes longer ends with the process, and nothing is lost: an answer is committed before it is sent.
+Several processes may serve the same storage, because the database orders their writes.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ _MOST_AT_ONCE = 1_000  # connections; more are told to come again
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Address of a listening process, and its trusted proxies.
+    """Where a process listens, and the proxies that it trusts.
 
     Attributes:
-        port: Port; 0 for a free one.
+        port: Port to listen at. 0 chooses a free one.
         proxies: Addresses of the trusted proxies, which report a client's address.
     """
 
@@ -154,7 +154,7 @@ def token_store_of(storage: str, *, create: bool = True) -> TokenStore:
         create: Whether to create the store if it does not exist.
 
     Raises:
-        HoldoutNotFound: If it is not there and not made.
+        HoldoutNotFound: If there is no store and ``create`` is False.
     """
     return TokenStore(Records(LedgerStore.open(storage_url(storage), create=create).database))
 
@@ -162,7 +162,8 @@ def token_store_of(storage: str, *, create: bool = True) -> TokenStore:
 def root_link(settings: Settings, token_store: TokenStore) -> str:
     """Return a login link with the rights of a steward of all holdouts.
 
-    Nobody is told the token's secret, so the link is the only way in. It is listed as any other, and can be revoked.
+    Nobody is told the token's secret, so the link is the only way in. Its token is listed like any other, and can be
+    revoked.
     """
     made = token_store.make(Role.STEWARD, "root", days=_ROOT_DAYS, by="everhold serve --root")
     return f"{settings.address.rstrip('/')}/login/{token_store.link(made.token.id)}"
@@ -176,7 +177,7 @@ def _end_plans(server: uvicorn.Server, planners: Planners) -> None:
 
 
 def _leave(others: set[threading.Thread]) -> None:
-    """End the process if threads that were started meanwhile do not stop in time."""
+    """End the process if threads, other than `others`, do not stop in time."""
     until = time.monotonic() + _LEAVE
     for thread in {*threading.enumerate()} - others:
         if not thread.daemon:

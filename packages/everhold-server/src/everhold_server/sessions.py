@@ -5,8 +5,8 @@ no other site has a request sent with it, not even by a link; over TLS it has th
 host and no page without TLS can set it. A new one is made at every login. A session ends after two hours without a
 request, after twelve in any case, at logout, and with its token.
 
-The token against forged requests (CSRF) is a keyed hash under the cookie's own secret: nothing is kept, and whoever
-reads a page cannot compute the cookie from it.
+The token against forged requests (CSRF) is a keyed hash with the cookie's secret as key. It need not be stored, and
+somebody who reads a page cannot compute the cookie from it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Session:
     """An open session of a token.
 
     Attributes:
-        id: Hash of its cookie; public to nobody, secret to nobody who has the database.
+        id: Hash of the session's cookie. It is not shown to anybody, but can be read in the database.
         token: Public part of the token with which the session was opened.
     """
 

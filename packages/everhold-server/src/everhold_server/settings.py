@@ -62,7 +62,7 @@ class Settings:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Allowed values of the header Host, including all loopback names if the address is local."""
+        """Allowed values of the header Host. If the service's address is local, they include all loopback names."""
         parts = urlsplit(self.address)
         port = f":{parts.port}" if parts.port else ""
         own = [f"[{name}]{port}" if ":" in name else f"{name}{port}" for name in LOOPBACK]

@@ -19,8 +19,9 @@ The operator's file says how, and what the members of each group may do:
     holdouts = ["flights"]
 
 A person is the pair of issuer and subject, which a provider gives to nobody else. The name of the first sign-in stays,
-because the ledger has it; a name that somebody else has is refused. Role and holdouts follow the groups at each
-sign-in, also where no group may come in any more, and last for twelve hours. Programs keep their tokens.
+because the ledger has it; a name that somebody else has is refused. Role and holdouts follow the person's groups at
+each sign-in and last for twelve hours. If no group of the person is allowed any more, they end. Programs keep their
+tokens.
 
 A proxy passes the user's name and groups in headers, with a secret that only it knows:
 
@@ -84,7 +85,7 @@ class Rule:
     Attributes:
         group: A group, as the provider or proxy names it.
         role: The role of its members.
-        holdouts: The holdouts that they may see; None for all.
+        holdouts: The holdouts that members may see. None for all.
     """
 
     group: str
@@ -97,8 +98,8 @@ class Person:
     """A visitor authenticated by a sign-in provider or proxy.
 
     Attributes:
-        subject: Issuer and identifier, which stand for nobody else.
-        name: Under which they ask and spend.
+        subject: Issuer and identifier, which together identify the person.
+        name: Name under which the person asks and spends.
         groups: Groups of the person, as the provider or proxy names them.
     """
 
@@ -112,7 +113,7 @@ class SignIn:
     """Settings that sign-in by OpenID and by a proxy share.
 
     Attributes:
-        rules: What groups may do; the first whose group a person has decides.
+        rules: Rules for groups. The first rule for one of a person's groups decides.
     """
 
     rules: tuple[Rule, ...]
@@ -142,9 +143,9 @@ class ProxySignIn(SignIn):
     title = "your account"
 
     def person(self, headers: Headers) -> Person | None:
-        """Return the person named in the headers of a request, or None if the proxy alone did not write them.
+        """Return the person named in the headers of a request, or None if they may not all be from the proxy.
 
-        One that is there twice may be the visitor's own, to which the proxy added another.
+        If a header is there twice, the visitor may have sent one of them, so None is returned.
         """
         given = [headers.getlist(name) for name in (_PROXY_SECRET, self.user_header, self.groups_header)]
         sent, name, listed = ("".join(values).strip() for values in given)
@@ -165,9 +166,10 @@ class Begun:
     """State of an unfinished sign-in, stored in a cookie of the visitor's browser.
 
     Attributes:
-        state: Comes back with the visitor, so that nobody can be sent into another's account.
-        nonce: Comes back in the signed token, so that no token can be used again.
-        verifier: Secret behind the challenge of PKCE, so that a code is of no use to whoever sees it.
+        state: Random text that the visitor has to bring back from the provider. It prevents others from logging the
+            visitor into their own account.
+        nonce: Random text that the signed identity token has to contain, so that no token can be used twice.
+        verifier: Secret of PKCE, without which the provider's authorization code is useless.
     """
 
     state: str
@@ -198,11 +200,11 @@ class OpenIDSignIn(SignIn):
 
     @property
     def title(self) -> str:
-        """The provider's host, for the button."""
+        """The provider's host name, which the sign-in button shows."""
         return urlsplit(self.issuer).netloc
 
     def vouches_for(self, subject: str, _: Headers) -> bool:
-        """Return whether a session's person was authenticated by this provider, and not by an earlier one."""
+        """Return whether this provider authenticated a session's person, rather than one that was configured before."""
         return subject.startswith(f"{self.issuer} ")
 
     def begin(self, address: str) -> tuple[str, Begun]:
@@ -233,7 +235,7 @@ class OpenIDSignIn(SignIn):
             begun: State that the visitor's browser sent in its cookie.
 
         Raises:
-            SignInRefused: If anything in it is not as the protocol says, or a claim is missing.
+            SignInRefused: If the query or the provider's response violates the protocol, or a claim is missing.
             Unavailable: If the provider does not answer.
         """
         from joserfc.errors import JoseError
@@ -287,7 +289,7 @@ class OpenIDSignIn(SignIn):
         return claims
 
     def person(self, claims: Mapping[str, Any]) -> Person:
-        """Return the person of verified claims.
+        """Return the person whom verified claims describe.
 
         Raises:
             SignInRefused: If a claim is missing, or an email is not verified.
@@ -348,7 +350,7 @@ def read_sign_in(path: Path) -> OpenIDSignIn | ProxySignIn:
     """Read the sign-in settings from the operator's TOML file.
 
     Raises:
-        ValueError: If it cannot be used, with the reason.
+        ValueError: If the file cannot be used. The message has the reason.
     """
     try:
         said = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,8 @@
 """Database tables of the service beside the ledger: tokens, sessions and the audit log.
 
-None of it is part of the chain: who may write to the database can let anybody in, and can answer nothing in the
-ledger's name. Secrets are kept as their SHA-256 alone. Moments are texts (UTC, to the second), so that they sort.
+These tables are not part of the ledger's chain of hashes. Somebody who can write to the database can let anybody in,
+but cannot forge an answer of the ledger. Only the SHA-256 of a secret is stored. Times are texts (UTC, to the second)
+that sort by time.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ class Records:
         """Return a context with a connection whose changes are committed at the end, or rolled back after an error.
 
         Args:
-            turn: Only writers that name the same wait for each other, on SQLite always all of them.
+            turn: Writers with the same turn wait for each other. On SQLite, all writers do.
         """
         with self.database.transaction(writing=True, turn=turn) as connection, database_errors():
             yield connection
 
 
 class BatchedWork(Generic[Item, Found]):
-    """Work for concurrent requests that is done together: all that wait at one moment share a thread and a transaction.
+    """Does the same work for concurrent requests together: all items that wait at one moment share a thread.
 
     Args:
         work: Function from several items to one result for each, in order.

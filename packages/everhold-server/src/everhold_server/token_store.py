@@ -1,8 +1,7 @@
 """Tokens and login links: each says who may log in, under which name, to which holdouts, and for how long.
 
-A token is ``eh_<id>_<secret>``. The secret has 32 random bytes and is told once; its SHA-256 is kept, which nobody
-inverts, as there is no shorter list of secrets than all of them. A login link opens one browser session of a token,
-once, within 15 minutes.
+A token is ``eh_<id>_<secret>``. The secret has 32 random bytes and is shown once. Only its SHA-256 is stored, from
+which a random secret cannot be found. A login link opens one browser session of a token, once, within 15 minutes.
 """
 
 from __future__ import annotations
@@ -51,16 +50,16 @@ class Token(Display):
     """A token of the service without its secret.
 
     Attributes:
-        id: The public part.
+        id: Public part of the token.
         name: Name of the token's holder. An analyst asks, and spends, under this name.
         holdouts: Sorted names of the holdouts that the token is limited to. None for all holdouts.
-        account: The token whose limits it shares: its own, or of those that a steward of some holdouts made, the first
-            one of the chain.
-        made: Time at which the token was made. As all times here, it is UTC in ISO 8601.
+        account: Id of the token whose rate limits it shares. It is its own id, unless a steward of some holdouts made
+            the token: then it is the account of that steward's token.
+        made: Time at which the token was made. All times are UTC in ISO 8601.
         expires: Time at which the token expires. None if it never expires.
         revoked: Time at which the token was revoked. None if it was not revoked.
         used: Time of the latest use, to the minute. None if it was never used.
-        subject: The person who signs in with an account and is let in by it; None for a token with a secret.
+        subject: Person for whom a sign-in with an account made the token. None for a token with a secret.
     """
 
     id: str
@@ -95,7 +94,7 @@ class NewToken:
     """A new token together with its secret, which is shown once.
 
     Attributes:
-        secret: The whole text ``eh_<id>_<secret>``; in no repr.
+        secret: The complete token ``eh_<id>_<secret>``, which `repr` does not show.
     """
 
     token: Token
@@ -132,7 +131,7 @@ class TokenStore:
                 holdouts.
             days: Number of days for which the token is valid. The default is for ever.
             by: Name of the steward who makes the token.
-            account: The token whose limits it shares; its own by default.
+            account: Id of the token whose rate limits it shares. The default is its own.
 
         Raises:
             QueryRejected: If name, holdouts or days cannot be used; nothing was made.
@@ -151,11 +150,12 @@ class TokenStore:
         Args:
             names: Names of the teams.
             holdout: Name of the competition's holdout, to which the tokens are limited.
-            there: Teams that submitted. They keep their places, and may get a token again once theirs has ended.
+            there: Teams that have already submitted. They count as teams of the competition, and may get a new token
+                once their old one has ended.
             most: Number of teams that the competition was planned for.
             days: Number of days for which the tokens are valid. The default is for ever.
             by: Name of the steward who makes the tokens.
-            account: The token whose limits they share.
+            account: Id of the token whose rate limits the new tokens share.
 
         Raises:
             QueryRejected: If a name cannot be used, looks like that of a team with a token or of one that submitted, or
@@ -197,10 +197,11 @@ class TokenStore:
     def sign_in(self, person: Person, rule: Rule) -> Token:
         """Return the token of a person who signed in: a new one, or the existing one with the rule's rights.
 
-        Nobody knows a secret of it. It ends after `SIGNED_IN_FOR`, and the next sign-in prolongs it.
+        The token has no usable secret. It expires after `SIGNED_IN_FOR`, and the next sign-in prolongs it.
 
         Raises:
-            SignInRefused: If a steward revoked it, or another person or token has the name; nothing was made.
+            SignInRefused: If a steward revoked the person's token, or another person or token has the name. Nothing was
+                made.
         """
         moment, identifier, name = self.records.clock(), secrets.token_hex(8), _checked(person.name)
         scope = _scope(rule.holdouts)
@@ -246,7 +247,7 @@ class TokenStore:
 
         Nothing is written, so none of them waits for a writer. `noting_use` records that a token was used.
 
-        Unknown, revoked, expired and wrong ones take the same steps, and the secret is compared in constant time.
+        Unknown, revoked, expired and wrong texts take the same steps, and secrets are compared in constant time.
         """
         moment = self.records.clock()
         found: dict[str, Token | None] = dict.fromkeys(texts)

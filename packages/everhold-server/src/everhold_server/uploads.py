@@ -1,8 +1,8 @@
 """Reads request bodies: a JSON document, and files in a private folder that is deleted afterwards.
 
-A body is either JSON or multipart. Its files lie beside the folder of the sealed rows, for they may become sealed rows;
-each has a number for a name, because the sent name is never used as a path, nor for anything else. The
-folder is removed when the request is over, however it ended; after a power cut, by a later request.
+A body is either JSON or multipart. Its files are written to a folder beside that of the sealed rows, because they may
+become sealed rows. Each file is named by a number; the name that the client sent is not used. The folder is removed at
+the end of the request, even after an error, and after a power cut by a later request.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TooLarge(Unusable):
 
 
 class NotTaken(Unusable):
-    """The body of a request is of a type that is not taken. Nothing was charged or changed."""
+    """The body of a request has a content type that the route does not accept. Nothing was charged or changed."""
 
     http_status = 415
 
@@ -86,7 +86,7 @@ class RequestContent:
     """Content of one request: the texts of its form and the paths of its files.
 
     Attributes:
-        texts: The text fields of a form by name; of a JSON body one, without a name.
+        texts: The text fields of a form by name. A JSON body is stored under the empty name.
         files: Files by the names of their parts.
     """
 
@@ -97,7 +97,7 @@ class RequestContent:
         """Return the request's JSON document as a validated model.
 
         Raises:
-            Unusable: If it is no JSON, or an object has a name twice. Nothing is charged.
+            Unusable: If the document is not JSON, or an object in it has a name twice. Nothing is charged.
             RequestValidationError: If the document is of another form. A missing part is read as an empty object.
         """
         return _document(model, self.written(part))
@@ -118,7 +118,8 @@ class RequestContent:
 
         Args:
             document: The JSON document of the request, as plain data.
-            key: A secret of the sender that the database does not hold; without it a guess of the rows could be tested.
+            key: A secret of the sender that the database does not hold. Without a key, somebody who reads the database
+                could test guesses of the rows.
         """
         described: dict[str, Any] = {"document": dict(document), "files": {}}
         for name, path in self.files.items():
@@ -137,7 +138,7 @@ class RequestContent:
         """Return all uploaded files except the document as tables of predictions, by the names of their fields.
 
         Raises:
-            QueryRejected: If one of them cannot be read as such. Nothing is charged.
+            QueryRejected: If a file cannot be read as a table of predictions. Nothing is charged.
         """
         named = {name: path for name, path in self.files.items() if name != _DOCUMENT}
         return {name: read_untrusted(path, schema, name=name) for name, path in named.items()}
@@ -193,7 +194,7 @@ async def content_of(request: Request) -> RequestContent:
 
 
 async def _read(request: Request, reading: _Whole | _Parts, *, most: int) -> None:
-    """Pass the body on piece by piece."""
+    """Pass the body of a request to a reader piece by piece, up to a limit of bytes."""
     size = 0
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
@@ -266,7 +267,7 @@ class _Parts:
         """Return the texts and files of the completed form by name.
 
         Raises:
-            Unusable: If it ended before it was over.
+            Unusable: If the body ended before the form was complete.
         """
         self._parser.finalize()
         if not self._ended:
@@ -374,7 +375,7 @@ BroughtFile = Annotated[Path, Depends(_received_file)]
 def document_of(model: type[Document]) -> Callable[..., Awaitable[Document]]:
     """Return a FastAPI dependency that authenticates the request before it reads a small JSON document.
 
-    The framework itself reads a body before it asks who sent it, and as large as it comes.
+    FastAPI itself would read a body of any size before it checks who sent it.
     """
 
     async def document(request: Request) -> Any:

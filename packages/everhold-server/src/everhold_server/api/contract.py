@@ -47,7 +47,8 @@ def check_parameters(request: Request) -> None:
     """Check that a route takes the parameters in the address of a request, and each of them once unless it is a list.
 
     Raises:
-        RequestValidationError: If not. A misspelled parameter would otherwise leave the default in force unnoticed.
+        RequestValidationError: If the route does not take a parameter, or one is given twice. Without this check, a
+            misspelled parameter would silently leave its default in force.
     """
     known = {each.alias: get_origin(each.field_info.annotation) is list
              for each in get_flat_params(request.scope["route"].dependant)}  # fmt: skip
@@ -185,8 +186,8 @@ def check_predictions_allowed(schema: Schema, principal: Principal, *predictions
     """Reject predictions for rows with sealed features, since they would weaken the promise for everybody.
 
     An analyst who predicts these very rows has seen their features. Then every answer about the population, to any
-    analyst, would be promised for labels drawn anew on these rows only. A rule is computed where the rows are, so it is
-    taken; and the steward knows what they do.
+    analyst, would be promised for labels drawn anew on these rows only. A rule is allowed, because it is computed where
+    the rows are. A steward may send predictions, and is expected to know this.
 
     Args:
         schema: Schema of the rows.
@@ -221,7 +222,7 @@ _OF_BODIES = (408, 413, 415)
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of the refusals of a route: those of every route, and the given statuses.
+    """Return the documentation of a route's error responses: those that every route has, and the given statuses.
 
     Args:
         statuses: Statuses of refusals. 415 stands for all statuses with which a body may be refused.
@@ -244,9 +245,9 @@ def body_of(
 
     Args:
         model: Pydantic model of the document.
-        part: The part of the form that holds it.
-        files: Names of files with what each is; None where any name will do.
-        needed: Parts of the form that have to be there.
+        part: Name of the form part that holds the document.
+        files: Description of each file by the name of its part. None if files may have any name.
+        needed: Names of the parts that every form must have.
     """
     schema = _whole_schema(model)
     binary = {"type": "string", "format": "binary"}

@@ -1,4 +1,4 @@
-"""The API's page: the OpenAPI document as HTML, made here, without a script and without anything from elsewhere."""
+"""Documentation of the API for people: the OpenAPI document as an HTML page without scripts or files of other sites."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def described_routes(document: Mapping[str, Any]) -> dict[str, list[dict[str, An
     """Return the routes of an OpenAPI document by tag, each as a dictionary for the page's template.
 
     Args:
-        document: With the schemas of bodies in place or among its components.
+        document: The OpenAPI document. Schemas of bodies may be written in place or among its components.
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in document["paths"].items():

@@ -61,7 +61,10 @@ _DESCRIBED = {
 
 
 class SettingsBase(Strict):
-    """Settings of a new holdout that travel in a form of their own. All others are those of `Holdout.create`."""
+    """Settings of a new holdout whose JSON form differs from the argument of `Holdout.create`.
+
+    Subclasses add the others.
+    """
 
     name: str = Field(
         description="Name of the holdout.", max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$",
@@ -121,7 +124,7 @@ HoldoutSettings = create_model("HoldoutSettings", __base__=SettingsBase, **_FIEL
     }], "warnings": []}), **refusals()},
 )  # fmt: skip
 def list_holdouts(principal: Viewer, holdouts: Holdouts) -> JSONResponse:
-    """All holdouts of the storage that are there for you, each in a line."""
+    """The public facts of all holdouts of the storage that you may see."""
     return result({"holdouts": listed(holdouts, principal)})
 
 
@@ -150,7 +153,7 @@ def describe(name: HoldoutName, principal: Viewer, holdouts: Holdouts) -> JSONRe
 
 
 def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[str, Any]:
-    """Return the description of a holdout, as far as the principal may see it.
+    """Return the parts of a holdout's description that the principal may see.
 
     Raises:
         HoldoutNotFound: If there is no such holdout, or the principal may not see it.
@@ -172,7 +175,7 @@ def described(holdouts: OpenHoldouts, name: str, principal: Principal) -> dict[s
 
 
 def _promise(holdouts: OpenHoldouts, name: str, principal: Principal, status: Facts) -> Promise:
-    """Return the promise of a holdout. An analyst's has the budget of the allotment."""
+    """Return the promise of a holdout. For an analyst, its budget is the analyst's allotment."""
     if principal.role is not Role.ANALYST:
         return holdouts.whole(name, principal).promise
     if status[_ALLOTMENTS]:
@@ -181,7 +184,7 @@ def _promise(holdouts: OpenHoldouts, name: str, principal: Principal, status: Fa
 
 
 def status_for(holdouts: OpenHoldouts, name: str, principal: Principal) -> Facts:
-    """Return the status of a holdout, for anybody but stewards without the allotments of others."""
+    """Return the status of a holdout. Only a steward's status has the allotments of other analysts."""
     whole = holdouts.whole(name, principal)
     if principal.role is Role.STEWARD:
         return whole.status()
@@ -239,10 +242,11 @@ def seal(
 ) -> None:  # fmt: skip
     """Seal the rows of a request. The same request with the same token again changes nothing.
 
-    Matches with holdouts that the principal must not hear of go to the audit log, for stewards of the whole storage.
+    If the same rows are in holdouts that the principal may not hear of, only the audit log records it, for stewards of
+    the whole storage.
 
     Raises:
-        Forbidden: If the principal's token is for other holdouts.
+        Forbidden: If the principal's token is limited to holdouts of other names.
         HoldoutRejected: If the rows cannot be sealed, or the name is taken. Nothing was created.
         DependenceError: If the dependence does not match the rows. Nothing was created.
         ValueError: If the settings contradict each other. Nothing was created.
@@ -286,8 +290,8 @@ def rows_of(received: RequestContent, *names: str) -> dict[str, Any]:
     """Return the row files of a form by the names of their parts, renamed to the ending that fits their content.
 
     Raises:
-        Unusable: If there are other files. Nothing was changed.
-        HoldoutRejected: If one is packed, too large, or cannot be looked at. Nothing was changed.
+        Unusable: If the form has files other than row files. Nothing was changed.
+        HoldoutRejected: If a file is packed, too large or unreadable. Nothing was changed.
     """
     if unknown := received.files.keys() - {*names, "settings", "request"}:
         raise Unusable(
@@ -317,21 +321,22 @@ def append_rows(
 ) -> Arrived:  # fmt: skip
     """Append the rows of a request. The same request with the same token again changes nothing.
 
-    Appends count against the same limit as sealings. A token for some holdouts that did not seal this one appends at
-    least 1,000 rows of each kind at once, and what else has the same rows is told to the audit log alone.
+    Appends count against the same limit as sealings. A token that is limited to some holdouts and did not seal this one
+    has to append at least 1,000 rows of each kind at once. If another holdout has the same rows, only the audit log
+    records it.
 
     Args:
         request: The HTTP request.
-        holdouts: All that are open.
+        holdouts: The open holdouts of this process.
         principal: The steward who appends.
         name: Name of the holdout.
-        appending: The operation, without its rows.
+        appending: The operation `append`, to which the rows of the request are added.
         received: Files ``rows`` and ``training``; at least one of them.
 
     Raises:
         HoldoutRejected: If the rows do not fit or are there already. Nothing was changed.
         QueryRejected: If this holdout cannot grow. Nothing was changed.
-        Unusable: If there are other files, or a file is packed. Nothing was changed.
+        Unusable: If the form has other files than these two, or a file is packed. Nothing was changed.
     """
     whole = holdouts.whole(name, principal)
     secret = request.headers.get("authorization") or request.headers.get("cookie", "")

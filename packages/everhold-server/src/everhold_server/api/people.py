@@ -1,4 +1,4 @@
-"""Who may log in, and what they did: ``/me``, the tokens that stewards make and take back, and the log of acts."""
+"""Who may log in, and what they did: routes of ``/me``, of the tokens that stewards make and revoke, and of the log."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def make(
     """Make a token. Its secret is told in this response and never again.
 
     A token that a steward of some holdouts makes shares that steward's limits of sealings and requests. Allotments are
-    acts of the ledger, and made first: if one of them cannot be made, there is no token.
+    written to the ledger first: if one of them cannot be made, no token is made.
     """
     scope = settings.holdouts
     if scope is None and principal.holdouts is not None:
@@ -136,7 +136,7 @@ def make(
     responses={200: said("The token as it is now.", {**_TOKEN, "state": "revoked"}), **refusals(404)},
 )
 def revoke(identifier: TokenId, request: Request, principal: Steward, token_store: Tokens) -> dict[str, Any]:
-    """Take a token back, and end its sessions, at once."""
+    """Revoke a token and end its sessions, with immediate effect."""
     found = token_store.find(identifier)
     if found is None or not _is_within(found.holdouts, principal):
         raise TokenNotFound(f"No token {brief(identifier)} is visible to you. Send an id from GET /tokens.")
@@ -147,7 +147,7 @@ def revoke(identifier: TokenId, request: Request, principal: Steward, token_stor
 
 
 def _is_within(scope: tuple[str, ...] | None, principal: Principal) -> bool:
-    """Return whether the principal may see all holdouts of a token."""
+    """Return whether the principal may see all holdouts to which a token is limited."""
     return principal.holdouts is None or (scope is not None and principal.holdouts.issuperset(scope))
 
 

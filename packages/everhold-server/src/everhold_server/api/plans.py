@@ -102,11 +102,11 @@ async def plan(
 ) -> JSONResponse:
     """Compare all mechanisms, each at its best, for a study that is planned; there are no rows yet.
 
-    A radius is the half-width that holds for all answers at once, whatever happens; what is expected is narrower where
-    guesses hold.
+    A radius is the half-width that holds for all answers at once in the worst case. Answers whose guesses hold are
+    narrower.
 
-    A plan gets ten seconds of processor time, and a network 1,000 nodes of at most 32 states; larger ones are planned
-    with `everhold plan` on a machine of your own. Work ends when the client hangs up.
+    A plan gets ten seconds of processor time, and a network 1,000 nodes of at most 32 states; plan larger ones with
+    `everhold plan` on your own machine. The work ends if the client disconnects.
     """
     with arguments_checked():
         made = await planner.plan(request, study.model_dump())

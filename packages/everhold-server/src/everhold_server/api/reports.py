@@ -1,8 +1,8 @@
 """Routes that report on a holdout: transcript, answers, events and certificate, and the check of a certificate.
 
-An answer that is stored is free for everybody who may ask, also if somebody else has paid for it: there is one ledger
-and one promise, which holds whoever knows which answers, so a second copy of an answer weakens nothing. Whoever asks
-the same learns only that it was asked before, and not by whom. What others have asked is listed for the steward alone.
+A stored answer is free for everybody who may ask, also if somebody else paid for it. The promise holds whoever knows
+which answers, so telling an answer twice does not weaken it. An analyst who repeats somebody's query learns that it was
+asked before, and not by whom. Only stewards can list the queries of others.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def transcript(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,
     form: Annotated[TranscriptForm, Query(alias="format", description="Of the transcript.")] = TranscriptForm.JSON,
 ) -> Response:  # fmt: skip
-    """Every query with its answer, in order: a steward sees all, an analyst what was new of theirs.
+    """Every query with its answer, in order: a steward sees all, an analyst those that they were first to ask.
 
     Values are means of row values between 0 and 1, as the ledger holds them.
     """
@@ -97,7 +97,7 @@ def answers(
     before: Annotated[int | None, Query(ge=1, le=2**53, description="Only answers with a smaller `sequence`.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="The most answers.")] = 100,
 ) -> JSONResponse:  # fmt: skip
-    """The latest answers in the units in which they were asked: a steward sees all, an analyst what was new of theirs.
+    """The latest answers in the units of their queries: a steward sees all, an analyst those first asked by them.
 
     `next` is the value of `before` for the next page.
     """
@@ -116,7 +116,7 @@ def one_answer(
     name: HoldoutName, principal: Analyst, holdouts: Holdouts,
     sequence: Annotated[int, PathParameter(ge=1, le=2**53, description="Its number in the ledger.", examples=[7])],
 ) -> JSONResponse:  # fmt: skip
-    """One answer by its number, as an event has it."""
+    """One answer by the number that its event has."""
     holdout = holdouts.asked_by(name, principal)
     rows = [row for row in holdout.transcript().rows if row["sequence"] == sequence]
     if not rows:
@@ -158,9 +158,9 @@ def events(
 ) -> JSONResponse:  # fmt: skip
     """Events after a cursor, for a program that follows a study: poll with `after` set to the last `next`.
 
-    Stewards see every entry, analysts their own entries and the unsealing. No event has a value: read an
-    answer at `/answers/{sequence}`. `event` is `answer.released` (from the sealed rows), `leader.changed`,
-    `study.unsealed` or `entry.added`. `remaining` is the budget now: of the whole for stewards, and of allotments.
+    Stewards see every entry, analysts their own entries and the unsealing. No event has a value: read an answer at
+    `/answers/{sequence}`. `event` is `answer.released` (from the sealed rows), `leader.changed`, `study.unsealed` or
+    `entry.added`. `remaining` is the present budget: the whole budget for stewards, the allotment for analysts.
     """
     steward = principal.role is Role.STEWARD
     if not steward:

@@ -106,7 +106,7 @@ def next_after_answer(answer: Answer, *, guessed: bool, trained: bool) -> str:
     Args:
         answer: Answer that the agent received.
         guessed: Whether the agent sent a guess with the query.
-        trained: Whether the holdout estimated the value from training rows.
+        trained: Whether the holdout can estimate values from training rows, so that no guess is needed.
     """
     if answer.refused:
         return f"Refused, and nothing was charged. {_SPENT}"

@@ -1,7 +1,7 @@
 """Reads the models with which agents challenge a champion: rules, predictions by id, or a file in one folder.
 
 An agent must not be able to make the server read any other file, or run any code. A model is therefore a rule, which is
-parsed, or predictions, which are data; and a file is named without a path, opened without following links, and copied
+parsed, or predictions, which are data. A file is named without a path, opened without following links, and copied
 before it is read.
 """
 
@@ -36,7 +36,7 @@ class PredictionsFolder:
 
     Attributes:
         path: The folder; agents may write to it, and nothing secret lies there.
-        read: Reads predictions from a file, for rows of a schema.
+        read: Function that reads predictions from the file at a path, for rows of a schema.
     """
 
     path: Path
@@ -46,7 +46,7 @@ class PredictionsFolder:
         """Return the predictions in a file of the folder as a table.
 
         Raises:
-            QueryRejected: If it is no plain file there, or cannot be read. Nothing is charged.
+            QueryRejected: If the folder has no plain file of this name, or the file cannot be read. Nothing is charged.
         """
         content = self._content(name)
         with tempfile.TemporaryDirectory() as private:  # what is read is what was checked
@@ -96,10 +96,11 @@ def candidate(
         folder: Folder of prediction files. None if files are not accepted.
         rule: An expression over the features.
         predictions: Predictions by row id, or in the order of the rows if rows have no ids.
-        file: The name of a file.
+        file: The name of a file in the folder.
 
     Raises:
-        QueryRejected: If there is not exactly one, or it cannot be taken. Nothing is charged.
+        QueryRejected: If not exactly one of rule, predictions and file is given, or it cannot be used. Nothing is
+            charged.
     """
     given = {"rule": rule, "predictions": predictions, "file": file}
     named = [name for name, value in given.items() if value is not None]

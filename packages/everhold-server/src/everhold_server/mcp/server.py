@@ -1,7 +1,7 @@
 """Server of the tools on the official SDK: their schemas, errors, stdio and streamable HTTP.
 
-Nothing but everhold's own messages leaves, to the agent or to a log: the message of any other error could quote sealed
-rows. An error of a call leaves as the tool's result, because that is what an agent reads.
+Agents and logs get only everhold's own messages: the message of any other error could quote sealed rows. An error of a
+call is returned as the tool's result, because that is what an agent reads.
 """
 
 from __future__ import annotations
@@ -115,10 +115,11 @@ def make_server(
     """Return a server of tools for an open holdout. The tools ask as the analyst for whom the holdout was opened.
 
     Args:
-        holdout: Stays open as long as the server is used; several servers and processes may share a ledger.
-        predictions: The folder from which files of predictions are read; none by default.
-        perform: Performs the operations of tools; by default the holdout does.
-        more: Operations that have a tool beside those of the holdout.
+        holdout: The holdout. It must stay open as long as the server is used. Several servers and processes may share a
+            ledger.
+        predictions: The folder from which files of predictions are read. By default, agents cannot name files.
+        perform: Function that performs the operations of tools. The default is the holdout's own.
+        more: Further operations that get a tool.
 
     Examples:
         >>> import anyio, tempfile, numpy as np, everhold as eh
@@ -165,19 +166,20 @@ def serve_http(
 ) -> None:  # fmt: skip
     """Serve clients on streamable HTTP at the path ``/mcp`` until the process is stopped.
 
-    No call depends on another one, so a client goes on with a server that was started anew. Requests that were meant
-    for another host are refused, against pages that rebind a name to this machine.
+    No call depends on another one, so a client goes on with a server that was started anew. Requests for another host
+    name are refused, so that no web page can reach the server by DNS rebinding.
 
     Args:
-        server: Made by `make_server`.
+        server: Server that `make_server` returned.
         host: Address to listen at; see `LOOPBACK`.
         port: Port to listen at.
-        allowed_hosts: Names by which clients call this machine, such as ``"lab.example:8000"``; needed where it is
-            reached by others than itself.
-        started: Called once the port is taken.
+        allowed_hosts: Host names by which clients reach the server, such as ``"lab.example:8000"``. Needed if other
+            machines can reach it.
+        started: Function that is called once the server listens.
 
     Raises:
-        ValueError: If others could reach the address and no names were given, or it cannot be used.
+        ValueError: If other machines could reach the address and no host names were given, or the address cannot be
+            used.
     """
     serving = uvicorn_server(http_app(server, host, allowed_hosts))
     with listening(host, port) as taken:
@@ -186,10 +188,10 @@ def serve_http(
 
 
 def uvicorn_server(app: ASGIApp, **wanted: Any) -> uvicorn.Server:
-    """Return a server of uvicorn that logs errors alone and limits the head of a request.
+    """Return a server of uvicorn that logs only errors and limits the size of a request's headers.
 
     Args:
-        app: The application that it serves.
+        app: The ASGI application to serve.
         wanted: Further arguments of `uvicorn.Config`.
     """
     import uvicorn
@@ -208,7 +210,7 @@ def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = (
     """Return the ASGI application that `serve_http` serves, in which calls are independent of each other.
 
     Raises:
-        ValueError: If others could reach the address and no names were given.
+        ValueError: If other machines could reach the address and no host names were given.
     """
     app = server.streamable_http_app(
         stateless_http=True, json_response=True, host=host, max_request_body_size=_MOST_BYTES,
@@ -221,7 +223,7 @@ def http_app(server: MCPServer[Any], host: str, allowed_hosts: Sequence[str] = (
 def count_values(written: bytes) -> int:
     """Return an upper bound on the number of values in a JSON document, without a parse.
 
-    An object of Python takes up to fifty times the bytes that stand for it, so values are counted before they are made.
+    A Python object takes up to fifty times the bytes of its JSON text, so values are counted before the text is parsed.
     """
     return 1 + sum(map(written.count, (b",", b"[", b"{")))
 

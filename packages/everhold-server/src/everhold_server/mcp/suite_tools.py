@@ -1,7 +1,7 @@
-"""Six tools of an agent at a suite of cases: what is handed out is run and reported, until there is a verdict.
+"""Six tools with which an agent challenges a gate about cases: it runs cases and reports results, to the verdict.
 
-All results have one form, which names the next call, and so does every refusal: an agent that does what it is told is
-never stuck, also where it lost a name, or where another challenge is open.
+Every result and every refusal names the next call. An agent that follows it is never stuck, even if it forgot the
+challenger's name or another challenge is open.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CaseTools:
     """Tools of an agent at gates about cases.
 
     Args:
-        holdout: On whose behalf it was opened, the agent acts.
+        holdout: The holdout, opened for the analyst as whom the agent acts.
     """
 
     def __init__(self, holdout: Holdout) -> None:
@@ -195,7 +195,7 @@ class CaseTools:
         return found
 
     def _lacking(self, gate: Gate) -> OpenChallenge | None:
-        """Return the champion's challenge, if it was this agent's and the champion lacks results of some cases."""
+        """Return the champion's own challenge, if this agent made it and the champion lacks results, else None."""
         try:
             return self._opened(gate, self._champion(gate)) if gate.cases_left() else None
         except QueryRejected:
@@ -207,7 +207,7 @@ class CaseTools:
         return self._holdout.ledger.model_names().get(champion, champion)
 
     def _known(self, gate: Gate, results: Any) -> Any:
-        """Return results by the ids of cases, which JSON has as texts."""
+        """Return results by the holdout's own ids of cases. In JSON, all ids are texts."""
         ids = {str(case): case for case in (*gate.suite.ids, *gate.open_cases)}
         return None if results is None else {ids.get(case, case): runs for case, runs in results.items()}
 

@@ -1,8 +1,8 @@
-"""The tools of an agent: their results with the words of their schemas, and the calls.
+"""The tools of an agent, and the classes of their results, from which the tools' schemas are made.
 
-Their docstrings are what an agent reads before it calls, their results say what to do next, and so do their errors. All
-of them may be called from many threads at once. Whether a call was answered is decided by the ledger alone: a query
-is the same query another time, so an agent that lost an answer asks again, for nothing.
+An agent reads the docstring of a tool before it calls it, and results and errors say what to do next. All tools may be
+called from many threads at once. The ledger alone decides whether a query was answered, so an agent that lost an answer
+asks the same query again, free of charge.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ class Tools:
     """Tools of an agent with one open holdout.
 
     Args:
-        holdout: On whose behalf it was opened, the agent asks.
-        predictions: The folder from which files of predictions are read; none by default.
+        holdout: The holdout, opened for the analyst as whom the agent asks.
+        predictions: The folder from which files of predictions are read. By default, agents cannot name files.
     """
 
     def __init__(self, holdout: Holdout, predictions: PredictionsFolder | None = None) -> None:
@@ -320,11 +320,11 @@ def mean_of(query: str, low: float | None, high: float | None, given: str | None
 
 
 class ChampionTools:
-    """Tools for values that a champion lacks, of rows that arrived.
+    """Tool that gives a champion's values for rows that arrived after its promotion.
 
     Args:
-        holdout: On whose behalf it was opened, the agent acts.
-        predictions: The folder from which files of predictions are read; none by default.
+        holdout: The holdout, opened for the analyst as whom the agent acts.
+        predictions: The folder from which files of predictions are read. By default, agents cannot name files.
     """
 
     def __init__(self, holdout: Holdout, predictions: PredictionsFolder | None = None) -> None:
@@ -358,12 +358,12 @@ class PerformedOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class Acting:
-    """How the tools of operations act, and for whom.
+    """What the tools of operations work on: the holdout of an agent, and the function that performs operations.
 
     Attributes:
-        holdout: On whose behalf it was opened, the agent acts.
-        perform: Performs an operation on it; a service also records who did it.
-        more: Operations that have a tool beside those of the holdout.
+        holdout: The holdout, opened for the analyst as whom the agent acts.
+        perform: Function that performs an operation on the holdout. In a service, it also records who did it.
+        more: Further operations that get a tool.
     """
 
     holdout: Holdout

@@ -1,1 +1,1 @@
-"""Strangers' files: a worker process with hard limits reads each of them; its format is recognized by its content."""
+"""Files of unknown senders, each read by a worker process with hard limits. Formats are recognised by content."""

@@ -1,4 +1,4 @@
-"""Predictions, certificates, results of cases and tables of rows from strangers, each read by a worker process."""
+"""Reads files of unknown senders in worker processes: predictions, certificates, case results, and tables of rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
         name: The name of the file in messages.
 
     Raises:
-        QueryRejected: If it cannot be read within the limits; the sealed rows were not looked at.
+        QueryRejected: If the file cannot be read within the limits. The sealed rows were not looked at.
     """
     wanted = replace(Wanted.of(schema), most_columns=_MOST_UNTRUSTED_COLUMNS)
     found = read_in_worker(
@@ -117,7 +117,7 @@ _OF_CERTIFICATES = ReadingLimits(content=2**22, memory=2 * 2**30)
 
 
 def report_on_untrusted(path: Path, *, public_key: str | None) -> dict[str, Any]:
-    """Check a stranger's certificate in a worker process, and return a `CertificateReport` as plain data.
+    """Check a certificate of an unknown sender in a worker process, and return a `CertificateReport` as plain data.
 
     Raises:
         QueryRejected: If the file cannot be read within the limits.
@@ -141,7 +141,7 @@ _FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16
 
 
 def read_untrusted_results(path: Path, *, name: str, missing: str = "refuse") -> dict[str, list[Any]]:
-    """Read results of cases from a stranger's file, JUnit XML, promptfoo JSON or CSV, as `read_case_file` does.
+    """Read results of cases from an unknown sender's file (JUnit XML, promptfoo JSON or CSV), as `read_case_file` does.
 
     Raises:
         QueryRejected: If the file cannot be read within the limits of time and memory. Nothing was charged.
@@ -196,7 +196,7 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
     """Check the size and readability of an uploaded Parquet or CSV file in a worker process.
 
     Raises:
-        HoldoutRejected: If it has too many columns or cells, or cannot be looked at. Nothing was created.
+        HoldoutRejected: If the file has too many columns or cells, or is unreadable. Nothing was created.
     """
     size = path.stat().st_size
     limits = ReadingLimits(content=size, seconds=20 + size // _BYTES_A_SECOND)
@@ -224,7 +224,7 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
 
 
 def shape(path: Path, *, name: str) -> dict[str, Any]:
-    """Return at least how many rows and columns a file has. The worker process runs this."""
+    """Return lower bounds on the numbers of rows and columns of a file. The worker process runs this."""
     if path.suffix == ".parquet":
         with duckdb.connect(":memory:", config={"temp_directory": ""}) as connection:
             pattern = file_pattern(path)

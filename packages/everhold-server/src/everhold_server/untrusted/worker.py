@@ -1,12 +1,12 @@
-"""Reading of strangers' files: each in its own process with hard limits of memory, time and output.
+"""Reads files of unknown senders, each in its own process with hard limits of memory, time and output.
 
-A reader's own limits are not hard, and a file can be made to crash or to exhaust a reader that was not written for such
-ones. So a worker reads it, whose memory holds no key, no ledger and no sealed rows. What it found comes back as JSON,
-out of which nothing but numbers and texts can be made. A service, an MCP server and their pages read every file of a
-stranger with `read_in_worker`: predictions, results of cases, rows that are to be sealed, certificates.
+Somebody can write a file that crashes a reader or exhausts its memory. So each file is read by a worker process, whose
+memory holds no key, no ledger and no sealed rows. Its result comes back as JSON, so that only numbers and texts can
+reach the service. The service and the MCP server read all files of others with `read_in_worker`: predictions, results
+of cases, rows to be sealed, and certificates.
 
-One process imports the readers, and splits off a worker for each file, which ends with it: so no file meets what
-another one left behind, and none waits for imports.
+One process imports the readers once, and forks a worker for each file. The worker ends after its file, so a file cannot
+affect how the next one is read, and no file waits for imports.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ class ReadingLimits:
     """Limits of memory, time and output for a worker that reads one file.
 
     Attributes:
-        content: Bytes of the file; a larger one is not opened.
-        memory: Bytes of address space, with Python and its packages; an engine reserves far more than it takes.
+        content: Largest size of the file in bytes. A larger file is not opened.
+        memory: Largest address space in bytes, including Python and its packages. It has to be generous, because an
+            engine reserves far more than it uses.
         seconds: Processor time, in seconds.
-        written: Bytes of what comes back.
+        written: Largest size of the worker's result in bytes.
     """
 
     content: int
@@ -73,16 +74,17 @@ def read_in_worker(
     reader: str, path: Path, *, name: str, limits: ReadingLimits, advice: str,
     refusal: type[EverholdError] = QueryRejected, **task: Any,
 ) -> Any:  # fmt: skip
-    """Read a stranger's file in a worker process, and return what it found.
+    """Read a file of an unknown sender in a worker process, and return what the reader found.
 
     Args:
-        reader: ``"module:function"``, called in the worker with the path, the name and the task; returns plain data.
+        reader: Function as ``"module:function"``. The worker calls it with the path, the name and the task, and it
+            returns plain data.
         path: The file to read.
         name: Name of the file in messages.
         limits: Limits of the worker's memory, time and output.
-        advice: Advice of the message if a limit was exceeded.
-        refusal: The error then.
-        **task: Plain data.
+        advice: Sentence at the end of the error's message.
+        refusal: Class of the error if the file cannot be read.
+        **task: Further arguments of the reader, as plain data.
 
     Raises:
         EverholdError: The error of the reader; or `refusal`, if the file cannot be read within the limits.
@@ -109,7 +111,7 @@ def read_in_worker(
 
 @contextlib.contextmanager
 def _turn(of: str) -> Iterator[None]:
-    """Context that waits for a free worker. A known sender uses one at most."""
+    """Return a context that waits for a free worker and occupies it. A known sender occupies one at most."""
     with _FREED:
         _FREED.wait_for(lambda: _BUSY.total() < _AT_ONCE and not (of and _BUSY[of]))
         _BUSY[of] += 1
@@ -134,7 +136,7 @@ class _Readers:
         """Have one file read, and wait for the end of its worker.
 
         Raises:
-            OSError: If the process ends, or the worker does not.
+            OSError: If the process that makes workers ends, or the worker does not end in time.
         """
         with self._lock:
             if self._process is None or self._process.poll() is not None:

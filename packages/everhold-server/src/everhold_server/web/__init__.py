@@ -1,4 +1,4 @@
-"""The service in a browser: pages that call the same holdouts as the API, without a script that is needed for them."""
+"""The service in a browser: pages that use the same holdouts as the API, and work without scripts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ assets = APIRouter()
 
 @assets.get("/assets/results.css")
 def style_of_results() -> Response:
-    """The style of certificates and boards."""
+    """Return the style sheet of certificates and leaderboards."""
     return Response(article_style() + board_style(), media_type="text/css", headers={"cache-control": _KEPT})
 
 

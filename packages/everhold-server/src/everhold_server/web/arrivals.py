@@ -35,7 +35,7 @@ def timeline(request: Request, view: ViewerView) -> Response:
 
 @router.post("/holdouts/{name}/arrivals", dependencies=[Depends(one_more_sealing)])
 def append(request: Request, view: StewardView, fields: Form) -> Response:
-    """Append rows."""
+    """Append the rows of the form to the holdout, and return the next page."""
     try:
         with warned_of():
             asked = Append(until=fields.some("until"))
@@ -93,7 +93,7 @@ def sawtooth(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the coordinates of a chart of half-widths before and after each arrival.
 
     Returns:
-        Coordinates; None where there is nothing to draw.
+        Coordinates of the chart, or None if there is nothing to draw.
     """
     widths = [value for row in rows for value in (row["within_before"], row["within"]) if value is not None]
     if len(rows) < 2 or not widths:
@@ -127,7 +127,7 @@ def intervals(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the coordinates of a chart with one interval for each window.
 
     Returns:
-        Coordinates; None where there is nothing to draw.
+        Coordinates of the chart, or None if there is nothing to draw.
     """
     told = [row for row in rows if row["low"] is not None]
     if not told:

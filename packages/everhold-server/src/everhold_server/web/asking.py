@@ -88,7 +88,7 @@ def _price(asked: Holdout, fields: Fields, *, of_any: bool) -> QuotedPrice | Non
 
 
 def tables_of(view: View, fields: Fields) -> dict[str, PredictionTable]:
-    """Return the files of a form as tables of predictions, if the principal may hand in any."""
+    """Return the files of a form as tables of predictions, if the principal may send predictions."""
     schema, chosen = view.whole.schema, fields.chosen
     check_predictions_allowed(schema, view.principal, *({"file": name} for name in chosen.files))
     return chosen.tables(schema)
@@ -116,7 +116,7 @@ def _facts(
 
 
 def _said(text: str) -> str:
-    """Return the help of an argument for a form, without the command's options and files."""
+    """Return the help text of an argument without its sentences about command line options and files, for a form."""
     return _OPTIONS.sub("", text).replace(" in a file", "")
 
 
@@ -217,7 +217,7 @@ def _both_written(fields: Fields, tables: Any) -> dict[str, Any]:
     """Return the JSON form of the query that compares the two models of a form.
 
     Raises:
-        QueryRejected: If one of the two is missing, or the score does not exist. Nothing is charged.
+        QueryRejected: If one of the two models is missing, or the score does not exist. Nothing is charged.
     """
     metric = fields.text("metric")
     if metric not in METRICS or METRICS[metric].two == "none":

@@ -77,7 +77,7 @@ def form(request: Request, view: AnalystView) -> Response:
 
 @router.post("/holdouts/{name}/submit")
 def submit(request: Request, view: AnalystView, fields: Form) -> Response:
-    """Check a file of predictions, or submit it, as the form says."""
+    """Submit a file of predictions, or only check it, according to the button of the form."""
     tries = fields.text("act") == "check"
 
     def asked() -> tuple[Holdout, Submit | CheckSubmission]:
@@ -123,7 +123,7 @@ def teams(request: Request, view: StewardView) -> Response:
 
 @router.post("/holdouts/{name}/teams")
 def moderate(request: Request, view: StewardView, fields: Form) -> Response:
-    """Register teams, disqualify one, or move the deadline."""
+    """Register teams, disqualify a team or move the deadline, according to the form."""
     act = fields.text("act")
 
     def asked() -> tuple[Holdout, RegisterTeams | MoveDeadline | Disqualify]:

@@ -31,7 +31,7 @@ def gates(request: Request, view: ViewerView) -> Response:
 
 @router.post("/holdouts/{name}/gates")
 def open_gate(request: Request, view: StewardView, fields: Form) -> Response:
-    """Open a gate with its first champion."""
+    """Open a gate with the first champion that the form describes, and return the page of gates."""
     _, fault, _ = performed(
         request,
         lambda: (view.whole, OpenGate(
@@ -45,7 +45,7 @@ def open_gate(request: Request, view: StewardView, fields: Form) -> Response:
 
 @router.post("/holdouts/{name}/gates/challenge")
 def challenge(request: Request, view: AnalystView, fields: Form) -> Response:
-    """Let a challenger try."""
+    """Let the model of the form challenge the champion of a gate, and return the page with the verdict."""
     gate = fields.text("gate") or "gate"
     verdict, fault, _ = performed(
         request,
@@ -58,7 +58,7 @@ def challenge(request: Request, view: AnalystView, fields: Form) -> Response:
 
 @router.post("/holdouts/{name}/gates/results")
 def challenge_with_results(request: Request, view: AnalystView, fields: Form) -> Response:
-    """Let the results of a version challenge the champion of a gate about cases."""
+    """Let a version, by the file of its results, challenge the champion of a gate about cases."""
     gate = fields.text("gate")
 
     def sent() -> tuple[Holdout, SendResults]:

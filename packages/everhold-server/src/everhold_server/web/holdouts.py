@@ -71,7 +71,7 @@ def new_holdout(request: Request, _: Steward) -> Response:
 
 @router.post("/seal", dependencies=[Depends(one_more_sealing)])
 def create(request: Request, holdouts: Holdouts, principal: Steward, fields: Form) -> Response:
-    """Seal rows."""
+    """Seal the rows of the form, and return the page of the new holdout."""
     try:
         with warned_of():
             settings = _settings(fields)
@@ -145,7 +145,7 @@ def _metric(fields: Fields) -> str | dict[str, Any]:
 
 
 def _declared(fields: Fields) -> dict[str, Any]:
-    """Return the families of a form's protocol, and their share of the probability of failure."""
+    """Return the settings from a form's protocol: families, and their share of the probability of failure."""
     if (written := fields.some("declared")) is None:
         return {}
     said = from_toml(written)
@@ -179,7 +179,7 @@ def _family(fields: Fields) -> dict[str, Any]:
     """Return the declared family that a form describes, in the format of a protocol file.
 
     Raises:
-        QueryRejected: If it names no kind of family, or no number of bits.
+        QueryRejected: If the form names no kind of family, or no number of bits.
     """
     kind, lines = fields.text("kind"), [line.strip() for line in fields.text("members").splitlines() if line.strip()]
     if kind == "subgroups":

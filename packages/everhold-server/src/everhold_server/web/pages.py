@@ -1,7 +1,7 @@
 """Common parts of pages: templates, fields of forms, and errors as people read them.
 
-Templates are escaped, complete, and without a word of style or script in them. Each field of a form is checked before
-anything is done with it. Where a program gets a problem document, a browser gets a page with the same words.
+Templates escape all values, and contain no styles and no scripts. A missing value is an error. Each field of a form is
+checked before it is used. If a program would get a problem document, a browser gets a page with the same message.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _in_labels(message: str, labels: Mapping[str, str]) -> str:
 
 
 def _kind(each: Parameter) -> str:
-    """Return how a form shows a setting: as a list, a text, a tick, a whole number or a number."""
+    """Return how a form shows a setting: as a list, a text, a checkbox, a whole number or a number."""
     if each.several or each.holds(str):
         return "list" if each.several else "text"
     return next(
@@ -182,7 +182,7 @@ class Fields:
         return self.text(name) or None
 
     def ticked(self, name: str) -> bool:
-        """Return whether a box was ticked."""
+        """Return whether the checkbox of this name was ticked."""
         return bool(self.text(name))
 
     def number(self, name: str, otherwise: float | None = None) -> float | None:
@@ -265,8 +265,8 @@ class FaultPages:
     """Middleware that shows errors to browsers as HTML pages, and sends unknown visitors to the login page.
 
     Args:
-        app: What comes after it; of all it is the first, so that it sees what anybody refuses.
-        api: Path below which nobody is shown a page.
+        app: The application with all other middleware, so that refusals of any of them become pages.
+        api: Path of the API, below which errors stay problem documents.
     """
 
     def __init__(self, app: ASGIApp, api: str) -> None:
@@ -281,7 +281,7 @@ class FaultPages:
 
 
 class _Turned:
-    """Sends a response, or a page in place of a problem document."""
+    """Sends a response unchanged, or an HTML page instead of a problem document."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope, self._send = scope, send

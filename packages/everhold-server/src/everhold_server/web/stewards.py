@@ -55,7 +55,7 @@ def _token_request(fields: Fields) -> TokenRequest:
     """Return the token request that a form describes.
 
     Raises:
-        QueryRejected: If it cannot be meant. Nothing was made.
+        QueryRejected: If the fields contradict each other. Nothing was made.
     """
     named = [name.strip() for name in fields.text("holdouts").split(",") if name.strip()]
     queries, charges = fields.whole("queries"), fields.whole("charges")
@@ -105,7 +105,7 @@ def audit(
 
 @router.post("/holdouts/{name}/allot")
 def allot(request: Request, view: StewardView, fields: Form) -> Response:
-    """Let an analyst spend a part of the budget."""
+    """Allot the part of the budget in the form to an analyst, and return the next page."""
     queries = fields.whole("queries")
     if queries is None:
         raise QueryRejected("The number of queries is missing. Pass a whole number.")
@@ -117,7 +117,7 @@ def allot(request: Request, view: StewardView, fields: Form) -> Response:
 
 @router.post("/holdouts/{name}/publish")
 def publish(request: Request, view: StewardView, published: Published, fields: Form) -> Response:
-    """Let everybody see a competition's public page, or nobody any more."""
+    """Publish a competition's public page, or end its publication, according to the form."""
     public = fields.ticked("public")
     if public and view.competition is None:
         raise QueryRejected("This holdout is not a competition, so it has no public page. Publish only a competition.")
@@ -134,7 +134,7 @@ def ask_to_unseal(request: Request, view: StewardView) -> Response:
 
 @router.post("/holdouts/{name}/unseal")
 def unseal(request: Request, view: StewardView, fields: Form) -> Response:
-    """End the study."""
+    """Unseal the holdout, which ends the study, and return the page with the results."""
     if fields.text("confirm") != view.name:
         fault = f"That is not the holdout's name. Type {view.name!r} to confirm, because unsealing cannot be undone."
         return _unseal(request, view, fault=fault)

@@ -1,4 +1,4 @@
-"""What a holdout's page shows: everything to stewards, their own to analysts, public facts to viewers."""
+"""What a holdout's page shows: all answers to stewards, their own answers to analysts, and public facts to viewers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class View:
         status: Public facts of the holdout. For an analyst, the remaining budget is the analyst's own.
         mine: The holdout opened for the principal, to ask queries. None for a viewer, and for an analyst without an
             allotment.
-        lacking: Reason why `mine` is None, in words. Empty for a viewer.
+        lacking: Reason why an analyst has no allotment, as a text. Empty for everybody else.
     """
 
     holdouts: OpenHoldouts
@@ -185,7 +185,8 @@ class View:
     def gates(self) -> list[dict[str, Any]]:
         """Public facts and promotions of every gate, empty for a competition.
 
-        ``name_of`` names its models: as they were proposed if this principal may know it, else by their ledger entry.
+        The function ``name_of`` of a gate names its models: as they were proposed if this principal may know that, else
+        by their ledger entry.
         """
         if self.competition:
             return []
@@ -279,7 +280,7 @@ def told_in_words(contest: Mapping[str, Any]) -> str:
 def handed_in(view: View) -> str:
     """Return sentences on the number of submissions in a competition and their feedback.
 
-    Only of a competition.
+    The holdout must be a competition.
     """
     contest = view.competition or {}
     counts = {each.team: each.submissions for each in view.whole.competition.leaderboard().standings}
@@ -353,7 +354,7 @@ class Budget:
     """The remaining budget of a principal, and the expected widths of answers.
 
     Attributes:
-        planned: What was there, by name; None for analysts without an allotment.
+        planned: Planned amount of each part of the budget by name. None for analysts without an allotment.
     """
 
     status: Mapping[str, Any]

@@ -1,8 +1,8 @@
 """Wire format of results: JSON from which a client builds the same class again.
 
-``{"result": "answer", "value": 0.21, "low": 0.16, "high": 0.26, ...}``. JSON has no infinite numbers: they are null,
-and ``"infinite"`` of the outermost object says where and which: ``{"/high": "inf"}``. Whatever shows itself to people
-(`everhold.display.Display`) travels, that of new kinds of queries too.
+``{"result": "answer", "value": 0.21, "low": 0.16, "high": 0.26, ...}``. JSON has no infinite numbers. They are written
+as null, and ``"infinite"`` of the outermost object has their places and values: ``{"/high": "inf"}``. Every subclass of
+`everhold.display.Display` can be sent, including answers of new kinds of queries.
 
     >>> import everhold as eh
     >>> document = told(eh.Transcript([]))
@@ -71,7 +71,7 @@ def result_from(document: Mapping[str, Any]) -> Any:
     """Build a result object from the plain data of a response, the inverse of `told`.
 
     Raises:
-        ValueError: If it is no result that this version of everhold knows.
+        ValueError: If the document is not a result that this version of everhold knows.
     """
     try:
         whole = dict(document)
@@ -127,7 +127,7 @@ _JSON_TYPES = {
 def _json_type(declared: str) -> dict[str, Any]:
     """Return the JSON schema of a declared Python type, empty for classes.
 
-    Infinite numbers are null.
+    A number may be null, which stands for an infinite one.
     """
     outer = re.sub(r"\[.*\]", "", declared).split(" | ")
     if not _JSON_TYPES.keys() >= set(outer):

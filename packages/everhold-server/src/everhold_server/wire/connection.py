@@ -54,13 +54,13 @@ class Connection:
         address: URL of the service, such as ``"https://host"``. The default is the environment variable
             ``EVERHOLD_URL``.
         token: Token such as ``"eh_..."``. The default is the environment variable ``EVERHOLD_TOKEN``, unless
-            ``EVERHOLD_URL`` names another service: that token is sent to no other service than its own.
+            ``EVERHOLD_URL`` names another service.
         insecure: Whether to send a token without TLS to a machine other than this one.
         timeout: Seconds to wait for a response.
         transport: Transport of httpx that sends the requests, for tests and for your own proxies.
 
     Raises:
-        AuthError: If the token would travel in the clear.
+        AuthError: If the token would be sent without TLS.
         ModuleNotFoundError: If httpx is not installed.
     """
 
@@ -118,14 +118,14 @@ class Connection:
 
         Args:
             method: HTTP method, such as ``"POST"``.
-            path: Below the API's own.
+            path: Path below that of the API.
             document: JSON document as plain data.
             parts: Files by the names of their parts.
             repeatable: Whether the same request may be sent again after a lost response.
-            named: The part of the form in which the document is, if there are files.
+            named: Name of the form part with the document, if there are files.
 
         Raises:
-            EverholdError: The error that the service returned, or that the service cannot be reached.
+            EverholdError: The error that the service returned; or an error saying that the service cannot be reached.
         """
         written = _written(document)
         if not parts:
@@ -147,7 +147,7 @@ class Connection:
         """Send a document with POST, and return the file of the response.
 
         Args:
-            path: Below the API's own.
+            path: Path below that of the API.
             document: Plain data. The same request is sent again after a lost response.
             media_type: Expected type of the file.
 
@@ -223,7 +223,7 @@ def _written(document: Mapping[str, Any]) -> bytes:
     """Return a document as JSON in UTF-8.
 
     Raises:
-        QueryRejected: If it has a number or a text that JSON cannot say. Nothing was sent.
+        QueryRejected: If the document has a number or a text that JSON cannot represent. Nothing was sent.
     """
     try:
         return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
@@ -302,7 +302,7 @@ def error_from(status: int, document: Any) -> EverholdError:
 
     Args:
         status: HTTP status of the response.
-        document: What it says; anything but a problem document comes from something between here and the service.
+        document: JSON content of the response. If it is not a problem document, a proxy sent it, and not the service.
     """
     if not isinstance(document, dict) or not isinstance(document.get("detail"), str):
         return {401: AuthError, 403: AuthError, 404: HoldoutNotFound}.get(status, EverholdError)(

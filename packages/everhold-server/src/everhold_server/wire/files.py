@@ -32,7 +32,7 @@ def row_files(**sources: RowSource | None) -> Iterator[dict[str, Part]]:
         **sources: Rows by the name of their part; those that are None are left out.
 
     Raises:
-        HoldoutRejected: If rows are no table. Nothing was sent.
+        HoldoutRejected: If a source cannot be read as a table. Nothing was sent.
     """
     with tempfile.TemporaryDirectory(prefix="everhold-") as folder:
         paths = {
@@ -68,7 +68,8 @@ def parquet_of(table: PredictionTable, row_id: str | None) -> bytes:
         row_id: Name of the holdout's column of row ids. None if rows have no ids.
 
     Raises:
-        QueryRejected: If its columns are not equally long, or hold what no prediction can be. Nothing is charged.
+        QueryRejected: If the columns have different lengths, or values that predictions cannot have. Nothing is
+            charged.
     """
     columns = {name: _values(column) for name, column in table.columns.items()}
     if len({len(values) for values in columns.values()}) != 1 or not next(iter(columns.values())):

@@ -56,8 +56,8 @@ def predictions_from(written: Any, schema: Schema, tables: Tables) -> Any:
 
     Args:
         written: A rule as a text, a list, an object from row ids to predictions, or ``{"file": name}``, with
-            ``"column"`` where that table has several, or ``"in_order": true`` where its one column has no ids beside it
-            because its rows are in the order of the sealed ones.
+            ``"column"`` if that table has several columns, or ``"in_order": true`` if it has one column without ids,
+            whose rows are in the order of the sealed rows.
         schema: Schema of the rows.
         tables: Tables of predictions by file name.
 
@@ -116,7 +116,7 @@ def written_predictions(predictions: Any, tables: dict[str, PredictionTable]) ->
     """Return predictions as JSON data, the inverse of `predictions_from`, and add tables to ``tables``.
 
     Raises:
-        QueryRejected: If it is an estimator, which does not travel. Nothing is charged.
+        QueryRejected: If the predictions are an estimator, which cannot be sent. Nothing is charged.
     """
     if isinstance(predictions, str):
         return predictions
@@ -205,10 +205,11 @@ def written(
 
     Args:
         query: A query of any kind that contains no code.
-        tables: Tables that travel with other queries of the same request; more are put there.
+        tables: Tables of other queries of the same request, by name. Those of this query are added.
 
     Raises:
-        QueryRejected: If it holds a Python function or an estimator, which do not travel. Nothing is charged.
+        QueryRejected: If the query contains a Python function or an estimator, which cannot be sent. Nothing is
+            charged.
     """
     tables = {} if tables is None else tables
     return _Writing(tables).query(query), tables

@@ -77,7 +77,7 @@ def query_from(written: Any, schema: Schema, tables: Tables | None = None) -> Qu
         tables: Tables of predictions that were sent along, by name.
 
     Raises:
-        QueryRejected: If it is not a query, or holds code. Nothing is charged.
+        QueryRejected: If the JSON is not a query, or contains code. Nothing is charged.
     """
     if not isinstance(written, (str, dict)):
         refuse(f"The query is {brief(written)}", 'a text or an object such as {"kind": "mean", "of": "delay"}')
@@ -256,8 +256,8 @@ def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping
 
     Args:
         each: Parameter of the operation.
-        field: Makes its annotation.
-        kinds: Types that stand for those of operations.
+        field: Function that makes the annotation, such as `pydantic.Field`.
+        kinds: Types for pydantic by the types that operations declare.
     """
     examples = {} if each.about.example is None else {"examples": [each.about.example]}
     longest = {"max_length": each.about.longest} if each.several and each.about.longest else {}
@@ -265,7 +265,7 @@ def annotated(each: Parameter, field: Callable[..., Any] = Field, kinds: Mapping
 
 
 def _limited(kind: Any, each: Parameter, kinds: Mapping[Any, Any]) -> Any:
-    """Return the type of a parameter with its limits applied to the inner type to which they belong."""
+    """Return the pydantic type of a parameter, with its limits on the items if it is a list and else on the value."""
     about, parts = each.about, get_args(kind)
     if kind in kinds:
         return kinds[kind]
