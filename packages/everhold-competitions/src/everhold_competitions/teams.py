@@ -184,7 +184,7 @@ class Submissions(LedgerExtension):
         name, predictions = fields.get("team"), fields.get("predictions")
         team = self.teams.get(name) if _is_name(name) else None
         if team is None or not _is_digest(predictions):
-            raise ValueError("an answer is about a submission that was not received")
+            raise ValueError("an answer is about a submission without a receipt before it")
         self.teams[team.name] = replace(
             team, charged=team.charged + charged, final=predictions if promoted else team.final
         )

@@ -362,7 +362,13 @@ def _values(name: str, distribution: Any) -> Sequence[Any]:
 
 
 def suggested(trial: Trial, family: GridFamily) -> dict[str, Any]:
-    """Return the point of a space that a trial suggests, with steps as numbers and the rest as categories."""
+    """Return a point of the family's space as a trial suggests it, as a dictionary of parameters.
+
+    Parameters with evenly spaced numbers are suggested as numbers, and all others as categories.
+
+    Raises:
+        QueryRejected: If the space has several grids.
+    """
     if len(family.space.grids) != 1:
         raise QueryRejected(
             "The space has several grids, and a trial suggests points of one grid. Pass "

@@ -3,10 +3,10 @@
 An analyst plays on a `Board`, which scores rules and votes of rules; it never sees rows, files or mechanisms. The same
 analyst therefore plays against a real holdout, a bare average and a simulated mechanism.
 
-Some analysts vote by random rules: yes-or-no predictions by fair coins that fall the same way for a row whenever they
-are asked. Rule j says yes of a row where bit j of a hash of the row's key is 1: 64 rules for each hash. A rule knows
-nothing about any label, so its true score is that of a coin, on old rows and on new ones. Counting and voting go
-through tables of all 2^8 patterns of eight rules, so that no matrix of rows by rules is ever made.
+Some analysts vote by random rules. A random rule predicts yes or no for a row like a fair coin, and always the same for
+the same row: rule j says yes if bit j of a hash of the row's key is 1, and each hash has the bits of 64 rules. A rule
+knows nothing about any label, so its true score is that of a coin, on old rows and on new ones. Counts and votes are
+computed by tables of all 2^8 patterns of eight rules, so that no matrix of rows by rules is needed.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Claim:
     """Claim of an analyst during a game: a vote, its reported score and the number of queries so far.
 
     Attributes:
-        queries: Queries asked until then, this one included.
-        score: The answer for it; nan if it was refused.
+        queries: Number of queries asked so far, including the one about this vote.
+        score: Reported score of the vote. nan if the query was refused.
     """
 
     queries: int
@@ -96,7 +96,7 @@ class Board(Protocol):
 
 @runtime_checkable
 class BatchBoard(Board, Protocol):
-    """Board that can score several votes in one batch, with the same scores as one by one."""
+    """Protocol of a board that also scores several votes in one batch, with the same scores as one by one."""
 
     def score_votes(self, votes: Sequence[Vote]) -> NDArray[np.float64]:
         """Return the scores of several votes, shape (votes,)."""
@@ -155,10 +155,10 @@ _SUREST = 0.99  # a rule that scored 1 does not outvote all others
 class HillClimbingAnalyst(Analyst):
     """Analyst who boosts: every random rule votes with the log-odds of its score, round after round.
 
-    On exact scores the vote learns the sealed labels themselves: with k rules and n rows it separates them like a
-    feature whose effect is ``sqrt(k / n)``, although no rule knows anything about the population. This needs no bad
-    intention: leaderboards and automatic searches also score many candidates, keep and combine those that scored well,
-    and report the best.
+    If scores are exact, the vote learns the sealed labels themselves: with k rules and n rows it predicts them as well
+    as a feature whose effect is ``sqrt(k / n)``, although no rule knows anything about the population. This needs no
+    bad intention: leaderboards and automatic searches also score many candidates, keep and combine those that scored
+    well, and report the best.
 
     Attributes:
         rules_per_round: Rules that are scored between two votes.
@@ -247,7 +247,7 @@ class GreedySelectionAnalyst(Analyst):
 
 
 def _joined(vote: Vote, rule: int, strengths: NDArray[np.float64]) -> Vote:
-    """Return a vote with one rule added at its strength."""
+    """Return a vote with one more rule, whose weight is its strength."""
     weights = np.pad(vote.weights, (0, max(0, rule + 1 - len(vote.weights))))
     weights[rule] = strengths[rule]
     return Vote(weights, vote.threshold)
@@ -357,7 +357,7 @@ class FingerprintingAnalyst(Analyst):
 
 
 def _agreement(answers: NDArray[np.float64], usual: float) -> NDArray[np.float64]:
-    """Return the difference of each answer from the usual answer, 0 for a refusal."""
+    """Return each answer minus the expected answer `usual`, and 0 for each refused one."""
     return np.where(np.isnan(answers), 0.0, answers - usual)
 
 

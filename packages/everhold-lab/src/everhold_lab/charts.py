@@ -1,4 +1,4 @@
-"""Charts of the laboratory: the climb, the night, the worth of a sealed holdout, and quilts."""
+"""Charts of the laboratory: of climbing analysts, a night of proposals, the worth of sealed rows, and Markov quilts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClimbPoint:
 
     Attributes:
         panel: Title of the panel in which the point is drawn.
-        reported: Score that the analyst was told; None if refused.
+        reported: Score that the analyst got. None if the query was refused.
         low: Lower end of the stated interval. None if no interval was stated.
         high: Upper end of the stated interval. None if no interval was stated.
     """

@@ -341,7 +341,7 @@ class RunCheckpoint:
 
     @classmethod
     def of(cls, output: Path, name: str, fingerprint: str) -> Self:
-        """Return the checkpoint in a folder of results. An incomplete last line of its file is terminated."""
+        """Return the checkpoint in a folder of results. If its last line is incomplete, a line break is added to it."""
         folder = output / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}-{fingerprint[:_SHOWN_DIGITS]}.jsonl"

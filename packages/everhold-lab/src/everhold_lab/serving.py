@@ -45,9 +45,9 @@ class Served:
 
     Attributes:
         answered: Answers a second, from the first query to the last answer.
-        median: Seconds from a query to its answer.
+        median: Median number of seconds from a query to its answer.
         slow: Seconds from a query to its answer that 99 of 100 queries do not exceed.
-        batch: Queries of a pass, on average.
+        batch: Average number of queries in a pass over the rows.
         busy: Shares of time in which processes, engines and ledger were at work.
     """
 

@@ -140,11 +140,11 @@ class PrivacyCurve(ABC):
         }
 
     def _family(self, times: int) -> tuple[Any, PrivacyCurve, int]:
-        """Return a key, a base curve and a count. Curves with equal keys are joined by `_joined`."""
+        """Return a key, a base curve, and how many times it is used. `_joined` joins curves with equal keys."""
         return self, self, times
 
     def _joined(self, times: int, other: Self, more: int) -> tuple[PrivacyCurve, int]:
-        """Join `times` of this curve and `more` of another of its family into a multiple of one curve."""
+        """Return a curve and its count, equal to `times` times this curve and `more` times another of its family."""
         return self, times + more
 
     def _largest_loss(self) -> float:
@@ -192,11 +192,11 @@ class PureCurve(PrivacyCurve):
         return log_delta_pure(epsilon, self.level, self.times)
 
     def group(self, rows: int) -> PureCurve:
-        """Return the exact curve about `rows` rows, where each mechanism is ``rows * epsilon``-private."""
+        """Return the exact curve for data sets that differ in `rows` rows: that of the loss ``rows * epsilon``."""
         return PureCurve(whole(rows, "rows") * self.level, self.times)
 
     def repeat(self, times: int) -> PureCurve:
-        """Return the exact curve of the same mechanisms, `times` as many."""
+        """Return the exact curve of `times` as many of these mechanisms."""
         return PureCurve(self.level, self.times * whole(times, "times"))
 
     def _family(self, times: int) -> tuple[Any, PureCurve, int]:
@@ -246,11 +246,11 @@ class GaussianCurve(PrivacyCurve):
         return np.where(near > FAR, far, mills)
 
     def group(self, rows: int) -> GaussianCurve:
-        """Return the exact curve about `rows` rows, whose shift is `rows` times as long."""
+        """Return the exact curve for data sets that differ in `rows` rows: the one with `rows` times the mu."""
         return GaussianCurve(whole(rows, "rows") * self.mu)
 
     def repeat(self, times: int) -> GaussianCurve:
-        """Return the exact curve of `times` mechanisms, whose squared shifts add up."""
+        """Return the exact curve of `times` mechanisms with this curve: the one with ``sqrt(times)`` times the mu."""
         return GaussianCurve(math.sqrt(whole(times, "times")) * self.mu)
 
     def _family(self, times: int) -> tuple[Any, GaussianCurve, int]:
@@ -268,7 +268,7 @@ class ZeroConcentratedCurve(PrivacyCurve):
     ``sqrt(rho/2)`` (Pinsker) and ``sqrt(1 - e^{-rho})`` (Bretagnolle-Huber).
 
     Args:
-        rho: Non-negative and finite.
+        rho: Zero-concentrated privacy loss, non-negative and finite.
 
     Raises:
         ValueError: If `rho` is negative or infinite.
@@ -298,7 +298,7 @@ class ZeroConcentratedCurve(PrivacyCurve):
         return np.asarray(np.minimum(renyi, variation))
 
     def group(self, rows: int) -> ZeroConcentratedCurve:
-        """Return the curve about `rows` rows (Bun and Steinke 2016, Proposition 27)."""
+        """Return the curve for data sets that differ in `rows` rows (Bun and Steinke 2016, Proposition 27)."""
         return ZeroConcentratedCurve(whole(rows, "rows") ** 2 * self.rho)
 
     def repeat(self, times: int) -> ZeroConcentratedCurve:
@@ -350,7 +350,7 @@ class BoundedRangeCurve(PrivacyCurve):
         return within - math.log(-math.expm1(-self.width)) if self.width > 0 else within
 
     def group(self, rows: int) -> BoundedRangeCurve:
-        """Return the exact curve about `rows` rows, whose ranges add up from row to row."""
+        """Return the exact curve for data sets that differ in `rows` rows: the range is `rows` times as wide."""
         return BoundedRangeCurve(whole(rows, "rows") * self.width)
 
     def _largest_loss(self) -> float:
@@ -445,7 +445,7 @@ class ComposedCurve(PrivacyCurve):
         return np.where(epsilon >= self._largest_loss(), self._log_delta_at_infinity(), logs)
 
     def group(self, rows: int) -> PrivacyCurve:
-        """Return the composition of the parts' own group curves."""
+        """Return the curve for data sets that differ in `rows` rows: the composition of the parts' own such curves."""
         return composed([(curve.group(rows), times) for curve, times in self.parts])
 
     def _largest_loss(self) -> float:
@@ -497,7 +497,7 @@ class GroupCurve(PrivacyCurve):
             return np.asarray(np.logaddexp(np.log1p(-share) + logs[cell], np.log(share) + logs[cell + 1]))
 
     def group(self, rows: int) -> PrivacyCurve:
-        """Return the curve for groups of groups."""
+        """Return the curve for data sets that differ in `rows` times as many rows."""
         return self.base.group(self.rows * whole(rows, "rows"))
 
     def _largest_loss(self) -> float:
@@ -509,7 +509,7 @@ class GroupCurve(PrivacyCurve):
 
 @lru_cache(maxsize=64)
 def _group_table(base: PrivacyCurve, rows: int) -> tuple[Floats, Floats]:
-    """Return a grid of epsilons ``h x`` and the running minimum of the bound there, both shape (4097,)."""
+    """Return a grid of epsilons ``h x`` and the nonincreasing bound of `GroupCurve` there, both of shape (4097,)."""
     last = 1.0
     while last < min(base._largest_loss(), 1e6) and base.log_delta(last) > -700.0:
         last *= 2.0
@@ -566,7 +566,7 @@ def _library() -> Any:
 
 
 def _spread(curve: PrivacyCurve) -> float:
-    """Return a scale of the privacy loss: where the curve has fallen to a tenth of its start."""
+    """Return a scale for the curve's grid: the epsilon at which delta has fallen to a tenth of its value at 0."""
     start, floor = curve.delta(0.0), curve.delta(math.inf)
     return curve.epsilon(max(0.1 * start, floor)) if floor < 0.1 * start else curve.epsilon(0.5 * (start + floor))
 
@@ -748,7 +748,7 @@ def _loss_minus_epsilon(index: Integers, epsilon: Floats, level: float, times: i
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Tail sums from index `lower` to index `last`, in units of ``exp(log_unit)``."""
+    """Tail sums of the weights in `log_delta_pure`, from index `lower` to `last`, in units of ``exp(log_unit)``."""
 
     lower: int
     last: int

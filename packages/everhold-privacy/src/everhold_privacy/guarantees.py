@@ -203,7 +203,7 @@ class LeakageBound:
     """Increase of a half-width because answers depend on single rows: ``tanh(eps/4) + leak(eps) / beta``.
 
     Attributes:
-        epsilon: The eps that attains it.
+        epsilon: The eps at which the bound is least.
         delta: ``leak(eps)``, which `total` divides by beta.
         bias: tanh(eps / 4).
         total: bias + leak(eps) / beta.
@@ -221,8 +221,8 @@ class TransferBound:
 
     Attributes:
         radius: alpha + tanh(eps/4) + (r(alpha) + leak(eps)) / beta, in the units of the query.
-        alpha: Sampling error that is allowed for in full.
-        epsilon: Privacy loss that is allowed for in full.
+        alpha: Allowance for the sampling error: errors up to it cost only themselves, larger ones are part of r.
+        epsilon: Allowance for the privacy loss: losses up to it enter by ``tanh(eps/4)``, larger ones by leak(eps).
         excess: (r(alpha) + leak(eps)) / beta.
     """
 
@@ -316,14 +316,14 @@ def transferred_interval(
 
 
 def untilted(tilted: ArrayLike, epsilon: float) -> NDArray[np.float64]:
-    """Return the q with ``q v / (1 + q (v - 1)) = tilted``, clipped to [0, 1]."""
+    """Return the q in [0, 1] with ``q v / (1 + q (v - 1)) = tilted``, ``v = e^epsilon``: the inverse of S2's shift."""
     level = np.clip(tilted, 0.0, 1.0)
     shrink = math.exp(-epsilon)
     return np.asarray(level * shrink / (1.0 - level * (1.0 - shrink)), dtype=np.float64)
 
 
 def least_allowance(missing: Callable[[float], float]) -> float:
-    """Return the alpha in [0, 1] at which a falling function reaches 0, rounded up."""
+    """Return the alpha in [0, 1] at which the decreasing function `missing` reaches 0, rounded up."""
     if missing(0.0) <= 0.0:
         return 0.0
     return 1.0 if missing(1.0) > 0.0 else float(scipy.optimize.brentq(missing, 0.0, 1.0)) + 1e-9

@@ -1,4 +1,4 @@
-"""The kinds of queries that need a privacy budget; their code is imported when one is first asked."""
+"""The kinds of queries that need a privacy budget; the code of a kind is imported when such a query is first built."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def leakage(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCu
         rows: Number of sealed rows.
 
     Raises:
-        DependenceError: If the model says too little to bound it.
+        DependenceError: If the model does not determine a bound on the leakage.
     """
     own = getattr(model, "leakage", None)
     found: PrivacyCurve = _known(model, curve, rows) if own is None else own(curve, rows)
@@ -66,7 +66,7 @@ def _of_independent(model: Independent, curve: PrivacyCurve, rows: int) -> Priva
 
 @_known.register
 def _of_groups(model: Groups, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-    """Return the leakage where a row's whole group may change with it (S4, H = group size)."""
+    """Return the leakage for rows in groups: a row's whole group may change with it (S4, H = group size)."""
     total = model.rows
     classes = tuple(
         RowClass(size * number / total, (Spread.quilt(nearby=size - 1),)) for size, number in model.known_counts
@@ -76,13 +76,13 @@ def _of_groups(model: Groups, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
 
 @_known.register
 def _of_series(model: SeriesModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-    """Return the leakage where neighbours on both sides may change with a row (S4).
+    """Return the leakage for rows in series, in which neighbours on both sides may change with a row (S4).
 
-    Training rows beyond a gap count as lost.
+    The probability that a change reaches the training rows beyond the gap counts as lost.
 
     Raises:
-        DependenceError: If the series need not forget its first state, or the number of series is not known and
-            matters.
+        DependenceError: If the series may depend on its first state for ever, or the number of series is needed and
+            unknown.
     """
     require_rows(rows)
     coupling, lengths = model.law.coupling(), model.lengths or ((rows, 1),)
@@ -115,10 +115,10 @@ class Spread:
         weights: Probabilities of the values, shape (k,). If they sum to less than 1, the rest is the probability that
             nothing differs.
         influence: b, at least 0 and finite.
-        lost: Probability (eta) with which everything may be told, in [0, 1].
+        lost: Probability (eta), in [0, 1], that the transcript may reveal everything about the row.
 
     Raises:
-        ValueError: If they are not as described.
+        ValueError: If an attribute is not as described.
     """
 
     counts: tuple[int, ...]
@@ -166,7 +166,7 @@ class LeakageCurve(PrivacyCurve):
 
     Attributes:
         curve: The mechanism's own curve.
-        classes: What is known about the rows; their shares sum to 1.
+        classes: Classes of rows with their bounds. The shares of all classes sum to 1.
     """
 
     kind: ClassVar[str] = "leakage"
@@ -324,7 +324,7 @@ def _rounded_up(counts: NDArray[np.int64], masses: NDArray[np.float64], *, lost:
 def _kept(counts: NDArray[np.int64], masses: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the indices of the counts to keep: dense where they lower the mean most, sparse along the tail.
 
-    Points of a density proportional to the root of the law's lose least of the mean by rounding up.
+    Their density is proportional to the root of the law's density, so that rounding counts up raises the mean least.
     """
     bulk = np.cumsum(np.sqrt(masses * np.diff(counts, prepend=0)))
     tail = -np.log(np.cumsum(masses[::-1])[::-1])

@@ -1,7 +1,7 @@
 """Minimisation of a convex loss over a continuous parameter: projected gradient descent on sealed rows.
 
-Each step is one `gradient` query, so the sealed rows are seen through its noise alone. The regret follows from the
-answers and their promise: docs/theory, vectors and low sensitivity.
+Each step is one `gradient` query, so the search sees the sealed rows only through noisy answers. The regret follows
+from the answers and their promise: docs/theory, vectors and low sensitivity.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Synthetic tables: public weights over cells, made once from the sealed rows by MWEM or BLR, queried for ever."""
+"""Synthetic tables: public weights over cells, made once from the sealed rows by MWEM or BLR."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def checked_histogram(histogram: ArrayLike, *, cells: int, rows: int | None = No
     """Return a histogram as int64, shape (cells,), after checks whose messages quote no count.
 
     Raises:
-        ValueError: If it is not that, or does not hold `rows` rows.
+        ValueError: If the histogram has another shape, negative counts or numbers other than integers, or not `rows`
+            rows in total.
     """
     counts = np.asarray(histogram)
     if counts.shape != (cells,) or counts.dtype.kind not in "iu":
@@ -68,11 +69,11 @@ class SyntheticTable(WeightedCells):
     Attributes:
         queries: Number of queries of the family.
         radius: Half-width, in the units of a mean in [0, 1].
-        confidence: Probability with which it holds.
+        confidence: Probability with which the radius holds for all queries of the family.
         assumptions: Assumptions of the promise, in plain words.
         privacy: (epsilon, delta) of differential privacy towards every sealed row; None where no noise was added.
         margin: Part of the radius that is the same for all values (S2); the rest is largest in the middle.
-        tilt: The eps of S2; 0 where there is no such part.
+        tilt: The eps of S2, which determines the part that depends on the value. 0 if there is no such part.
         simulated: Whether the noise can be reproduced, so that nothing is private.
     """
 
@@ -230,7 +231,8 @@ class Synthesizer(ABC):
     def allowance(self, exceedance: float) -> float:
         """Return nearly the smallest alpha for which ``r(alpha)`` is at most the exceedance, or 1 if none is found.
 
-        For a table that shares its promise with other answers: each may add so much to r (theory, budget).
+        It is for a table that shares a promise with other answers, of which each may add this exceedance to r (theory,
+        budget).
         """
         low, high = _LEAST_SLOPE, 1.0
         alpha = self._alpha_within(low, exceedance)
@@ -558,7 +560,10 @@ class MWEM(Synthesizer):
         return float(alpha[best]), float(exceedance[best])
 
     def excess(self) -> NDArray[np.float64]:
-        """Return ``E(V - v)_+`` in units of the squared scale, for each v of `EXCESSES`."""
+        """Return bounds on ``E(V - v)_+`` for each v of `EXCESSES`, in units of the squared scale.
+
+        V is the mean squared error.
+        """
         return _gaussian_excess(self.rounds)
 
     def measured(self, noise: Noise) -> int:

@@ -1,4 +1,4 @@
-"""Contract of what a dependence model says about leakage, beside `everhold.testing.DependenceContract`."""
+"""Test suite for the method `leakage` of a dependence model, in addition to `everhold.testing.DependenceContract`."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ CURVES = (GaussianCurve(0.3), PureCurve(0.05, times=4), PureCurve(0.0))
 
 
 class LeakageContract:
-    """Contract suite of a model's leakage. `make` returns a model that can be planned with."""
+    """Test suite for a model's leakage.
+
+    Subclass it, and let `make` return a model with which a holdout can be planned.
+    """
 
     rows = 2_000
 

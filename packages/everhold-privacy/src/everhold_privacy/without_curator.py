@@ -39,8 +39,8 @@ class FrequencyEstimate:
 
     Attributes:
         values: Shape (classes,): unbiased estimates; they may lie outside [0, 1].
-        low: Shape (classes,): lower ends in [0, 1]; all intervals hold together.
-        high: Shape (classes,): upper ends.
+        low: Shape (classes,): lower ends of intervals for the frequencies, in [0, 1]. All intervals hold together.
+        high: Shape (classes,): upper ends of the intervals.
     """
 
     values: NDArray[np.float64]
@@ -53,7 +53,7 @@ class RandomisedResponse:
     """Randomised response: each person reports the true class, or by chance another of k classes.
 
     Args:
-        classes: k, at least 2.
+        classes: Number k of classes, at least 2.
         epsilon: Privacy loss of a report, from 1e-9 to 40; the probabilities are rounded so that it is no larger.
 
     Raises:
@@ -210,7 +210,7 @@ class ContinualCounter:
 
     @property
     def levels(self) -> int:
-        """Largest number of nodes that contain one arrival."""
+        """Number of levels of the tree, which is the largest number of its nodes that count one arrival."""
         return int(self.horizon).bit_length()
 
     @property

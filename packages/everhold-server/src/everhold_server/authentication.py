@@ -97,7 +97,7 @@ class AuthenticationMiddleware(HttpMiddleware):
             scope["state"].update(principal=session.token.principal(session.id), csrf=csrf_of(secret))
 
     async def _forged(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[ASGIApp | None, Receive]:
-        """Return a refusal if another site forged the request, else None, and a `receive` with the whole body."""
+        """Return a refusal, or None unless another site forged the request, and a `receive` that yields the body."""
         if scope["method"] in SAFE:
             return None, receive
         site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")

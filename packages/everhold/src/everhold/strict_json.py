@@ -97,7 +97,8 @@ def canonical_object(text: object, *, sealed: bool = False) -> dict[str, Any] | 
 
     Args:
         text: JSON text from the ledger.
-        sealed: Whether it carries a seal, and so is the text that was written: then nothing is written again.
+        sealed: Whether a valid seal covers the text. Then everhold wrote it as it is, and its form is not compared
+            again.
     """
     try:
         if not isinstance(text, str) or not text.startswith("{"):

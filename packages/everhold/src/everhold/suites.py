@@ -172,7 +172,10 @@ def is_suite(holdout: Holdout) -> bool:
 def _repeated(
     holdout: Holdout, gate: Gate, results: Any, baseline: Any, groups: Mapping[Any, Any] | None
 ) -> Arrived | None:
-    """Return the latest arrival if the results are of its cases alone, after it was completed, else None."""
+    """Return the latest arrival if the results repeat exactly its cases, else None.
+
+    The results then belong to a request that was sent again: missing results of the champion are completed.
+    """
     arrivals, ids, runs = holdout.arrivals.listed().rows, gate.suite.ids, runs_by_case(results)
     if not arrivals or runs.keys() - {*ids, *gate.open_cases}:
         return None

@@ -1,9 +1,9 @@
 """The audit: simulated analysts attack a planned configuration on data in which there is nothing to find.
 
 Every label is a fair coin, so every answer should be 1/2 (see `everhold_lab.audit.coverage`). An answer farther from it
-than was promised is a violation, and so is budget spent against the promise. Beside each mechanism the same analyst
-plays against the bare averages of the same rows, with the same radius claimed for them: where even those hold, the
-attack was too weak at this size to say anything.
+than was promised is a violation, and so is budget spent against the promise. Each analyst also plays against the bare
+averages of the same rows, for which the same radius is claimed. If even these averages stay within the radius, the
+attack is too weak at this size to say anything about the mechanism.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Audit(Display):
 
     Attributes:
         rows: Number of rows of the simulation: that of the holdout, rounded down to a power of 2.
-        confidence: 1 - beta.
+        confidence: Probability 1 - beta with which all answers of a game should hold.
         runs: Games of each analyst against each mechanism.
         seed: Seed of the first game. Each later game has the next seed.
         lines: Line of results for each mechanism and analyst.
@@ -217,7 +217,7 @@ def audit(
 
 
 def audit_plan(plan: Mapping[str, Any], **games: Unpack[GameTerms]) -> Audit:
-    """Let simulated analysts play against the lines of a plan, with the very parameters that it states.
+    """Let simulated analysts play against the mechanisms of a plan, with the parameters that the plan states.
 
     Args:
         plan: The plan as `Plan.to_dict` returns it and ``everhold plan --format json`` prints it, with a number of
@@ -225,7 +225,7 @@ def audit_plan(plan: Mapping[str, Any], **games: Unpack[GameTerms]) -> Audit:
         **games: Options of the games, as for `audit`.
 
     Raises:
-        ValueError: If it is no such plan, or no line of it promises anything.
+        ValueError: If the data is not such a plan, or no mechanism of it promises anything.
     """
     try:
         rows, queries, confidence = plan["rows"], plan["queries"], plan["confidence"]
@@ -349,7 +349,7 @@ def _check(queries: int, chosen: _Games) -> None:
 
 
 def _excuse(mechanism: Mechanism | str) -> str:
-    """Return why a mechanism cannot be played against, or an empty text."""
+    """Return the reason why a mechanism is left out of the audit, or an empty text."""
     if isinstance(mechanism, str):
         return mechanism
     radius = mechanism.promise().radius

@@ -1,7 +1,7 @@
 """Boards for analysts: plain averages and sealed holdouts, and populations of dependent rows.
 
-Both need a key for each row, which says what anybody may know of it (`everhold_lab.analysts.row_keys`): random
-rules are functions of the keys. The sealed board is given no label.
+Both boards need a key for each row, made from its public columns (`everhold_lab.analysts.row_keys`), because random
+rules are functions of the keys. The board of a sealed holdout does not get the labels.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BareBoard:
         labels: Labels that the rules guess, shape (rows,).
         rules: Number of random rules.
         seed: Seed of the random rules. The same seed gives the same rules.
-        advance: Called with the number of queries after each batch.
+        advance: Function that is called with the number of queries after each batch.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -101,7 +101,7 @@ class HoldoutBoard:
         keys: Key of each sealed row, in the order of the rows, shape (rows,).
         training_keys: One key for each training row, shape (rows,). None to play without training rows.
         rules: Number of random rules.
-        advance: Called with the number of queries after each batch.
+        advance: Function that is called with the number of queries after each batch.
         **predicted: ``seed`` of the random rules, and ``classes``, the two label values that a rule predicts for no and
             yes (by default 0 and 1, or false and true).
 
@@ -204,7 +204,7 @@ class Population(ABC):
     """Base of populations in which several rows may carry the same record.
 
     Attributes:
-        points: Points of the cube, a power of 2.
+        points: Number of points of the cube (possible feature values of a row), a power of 2.
     """
 
     points: int

@@ -67,8 +67,8 @@ class StudyOutcome:
 
     Attributes:
         worst_error: Largest distance of an answer from 1/2.
-        violated: Whether some interval misses 1/2, be it told or unsealed, or some answer is farther from it than the
-            promised radius.
+        violated: Whether an interval, stated at once or after unsealing, misses 1/2, or an answer is farther from 1/2
+            than the promised radius.
         needless: Whether budget was spent on a guess that is nearer to 1/2 than the promise says.
     """
 
@@ -143,7 +143,7 @@ class CubeBoard:
         return float(self._ask(self._right_by_part(predicted[None, :]), self._guesses(known, None))[0])
 
     def _right(self, balance: Any) -> Any:
-        """Return the number of right predictions from how many more are right than wrong."""
+        """Return the number of right predictions, given by how many they exceed the wrong ones (`balance`)."""
         return (self._mechanism.rows + balance) // 2
 
     def _right_by_part(self, predicted: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -193,7 +193,7 @@ def _procedure_of(mechanism: Mechanism) -> OfMeans | None:
 
 
 def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> float | None:
-    """Return the greatest guess that a sealed mean of 1/2 confirms, at which replies tell most.
+    """Return the greatest guess that a sealed mean of 1/2 confirms, where a reply reveals most about the sealed mean.
 
     Return None if the mechanism checks no guesses. The result is for the first query. If the mechanism has a slack, the
     greatest guess of later queries is another one.

@@ -43,7 +43,7 @@ class FlightRows:
 
     Attributes:
         table: The columns to seal or to train on: plain columns and the label ``late``.
-        keys: One hash of what identifies a flight, shape (rows,).
+        keys: A hash for each flight of the columns that identify it, shape (rows,).
         late: The label, shape (rows,).
         features: Numbers for models, shape (rows, 9); see `KNOWN_BEFORE` and `CATEGORIES`.
     """

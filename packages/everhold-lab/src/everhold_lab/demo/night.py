@@ -1,8 +1,8 @@
 """A night of a scripted agent that improves a model, and a tuning loop, on a bare test set and on a sealed one.
 
-The agent is no language model, and does what one does when it is left alone with a score: it patches special cases, now
-and then it has a real idea, and it keeps whatever the judge likes. A bare test set likes luck. The gate is asked over
-the Model Context Protocol, by the official client, and answers with promoted or kept.
+The agent is a script that imitates a language model left alone with a score: it patches special cases, sometimes has a
+real idea, and keeps whatever the judge accepts. A bare test set accepts lucky changes. The gate is asked over the Model
+Context Protocol, by the official client, and answers with promoted or kept.
 
 ``python -m everhold_lab.demo.night OUTPUT`` plays it and draws the picture; it needs ``everhold[mcp,plots]``.
 """
@@ -200,8 +200,8 @@ class TunedModel:
 
     Attributes:
         model: Name of the model.
-        known: `BEFORE` or `TAKE_OFF`: what it may know of a flight.
-        make: Makes the unfitted scikit-learn estimator from the positions of its categorical features.
+        known: `BEFORE` or `TAKE_OFF`: the time at which the model's features of a flight are known.
+        make: Function from the positions of categorical features to an unfitted scikit-learn estimator.
         judged_on_fit: Whether the guess is the score on the rows that the model was fitted on, which is the beginner's
             mistake. If False, the guess is the score on held-back training rows.
     """

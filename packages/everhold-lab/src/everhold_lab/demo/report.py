@@ -101,7 +101,7 @@ class GateNight:
     """Result of one challenge: the challenger, the champion at that time, the verdict and the gain on fresh flights.
 
     Attributes:
-        promoted: Whether it is proved to be better.
+        promoted: Whether the challenger was promoted, because it is proved to be better.
         gain: Gain on the fresh flights.
     """
 
@@ -116,9 +116,9 @@ class UnsealedStudy:
     """An answer of the study, before and after the holdout was unsealed.
 
     Attributes:
-        told: Half-width of the interval before.
-        low: Lower end of the interval after.
-        high: Upper end of the interval.
+        told: Half-width of the interval before unsealing.
+        low: Lower end of the interval after unsealing.
+        high: Upper end of the interval after unsealing.
     """
 
     candidate: TunedModel
@@ -144,7 +144,8 @@ class DemoResult(Display):
         intervals: Intervals stated to the hill climber.
         intervals_true: How many of them contain the fresh value, up to three of its standard errors.
         trials: Models that the honest analyst tried, with the answers.
-        worth: The sealed flights under each assumption about what moves together.
+        worth: Number of independent rows that the sealed flights are worth, under each assumption about their
+            dependence.
         dependent_trials: Models that the honest analyst tried on a holdout whose declared dependence says that flights
             of one hour at one airport move together, with the answers.
         other_hours: Training flights of hours that are not sealed.

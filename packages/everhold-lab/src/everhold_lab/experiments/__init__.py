@@ -47,7 +47,7 @@ class Picture:
 
 
 class Experiment(ABC):
-    """Base of experiments: frozen parameters and pure functions. The runner does files and processes.
+    """Base of experiments: frozen parameters and pure functions. `everhold_lab.running` does the files and processes.
 
     A subclass is a frozen dataclass whose fields, all with defaults, are the sizes of the experiment: the defaults are
     those of the paper, smaller ones serve tests.
@@ -255,7 +255,7 @@ def promises_kept(
     Args:
         games: For every game its kind, and whether it broke a promise.
         confidence: Probability with which each game keeps its promise.
-        played: Word for what is counted.
+        played: Word for the counted games in the findings.
     """
     kinds: dict[Hashable, list[bool]] = {}
     for kind, broken in games:

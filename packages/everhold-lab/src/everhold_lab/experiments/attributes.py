@@ -1,9 +1,9 @@
 """Simulated attributes of rows, some correlated with the label, and holdouts that are asked about them.
 
-An analyst who correlates attributes with the label and lets them vote looks at nothing but the products ``x_j y`` of
-attribute and label. With y uniform on {-1, 1} and ``x_j = shift_j y + N(0, 1)`` all products are independent and
-``N(shift_j, 1)``, whatever the labels are. So the products themselves are drawn, in blocks of attributes, and only the
-columns of attributes that can be chosen are kept.
+An analyst who correlates attributes with the label and lets them vote uses only the products ``x_j y`` of attribute and
+label. With y uniform on {-1, 1} and ``x_j = shift_j y + N(0, 1)`` all products are independent and ``N(shift_j, 1)``,
+whatever the labels are. So the products themselves are drawn, in blocks of attributes, and only the columns of
+attributes that can be chosen are kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AttributeLaw:
     """Distribution of one row's products of attribute and label.
 
     Attributes:
-        informative: How many of them, the first ones, are shifted; the others have nothing to do with the label.
+        informative: Number of attributes that are correlated with the label (shifted). They are the first ones.
         shift: Mean of the product for the informative ones, in standard deviations.
     """
 
@@ -84,8 +84,8 @@ def draw_samples(
         rows: Number of rows of each set.
         clip: Products are clipped to ``[-clip, clip]`` for the sums on the grid.
         keep_beyond: The least absolute training correlation with which an attribute can be chosen.
-        training: Draws the training set.
-        holdout: Draws the holdout.
+        training: Random generator of the training set.
+        holdout: Random generator of the holdout.
     """
     generators = training, holdout
     samples = [LinearSample(np.empty(law.attributes), np.empty(law.attributes, dtype=np.int64), {}) for _ in generators]

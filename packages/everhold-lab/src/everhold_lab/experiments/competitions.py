@@ -1,4 +1,4 @@
-"""Fifty teams with twenty submissions each: do places on a leaderboard say who is better for new labels?"""
+"""Experiment on competitions of fifty teams: do places on a leaderboard say who predicts new labels better?"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ SERIES = ("training", "reported", "fresh")
 
 
 def without_signal(lines: Mapping[tuple[bool, str, int], Row], *, most: int) -> dict[str, bool]:
-    """Find that plain reuse reports luck as accuracy, and that the published Thresholdout does not.
+    """Return the findings without signal: plain reuse reports luck as accuracy, the published Thresholdout does not.
 
     Args:
         lines: Rows of the summary by signal, analyst and k.
@@ -70,7 +70,7 @@ def without_signal(lines: Mapping[tuple[bool, str, int], Row], *, most: int) -> 
 
 
 def with_signal(lines: Mapping[tuple[bool, str, int], Row], *, law: AttributeLaw) -> dict[str, bool]:
-    """Find that all three accuracies agree if as many attributes vote as lean, near that of an ideal vote.
+    """Return the findings with signal: if k is the number of informative attributes, the three accuracies agree.
 
     Args:
         lines: Rows of the summary by signal, analyst and k.
@@ -106,7 +106,7 @@ def promise_kept(analyst: str, rows: Sequence[Row]) -> dict[str, bool]:
 
 
 def time_spent(rows: Sequence[Row]) -> dict[str, bool]:
-    """Find whether drawing numbers and adding up products is most of the work."""
+    """Return the finding on whether drawing numbers and adding up products takes most of the time."""
     every, drawing = sum(row["seconds"] for row in rows), sum(row["seconds_drawing"] for row in rows)
     return {
         f"a repetition takes {every / len(rows):.1f} seconds of one core, {drawing / every:.0%} of them for drawing "

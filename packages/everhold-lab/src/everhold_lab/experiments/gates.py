@@ -1,4 +1,4 @@
-"""Keep or revert, ten thousand times: are promotions real steps, whatever an agent tries on the gate?"""
+"""Experiment on ten thousand challenges of a gate: are all promotions real improvements, whatever an agent tries?"""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class TuningLoop(Experiment):
 
     Attributes:
         training: Number of flights to fit and cross-validate models on.
-        at_random: Models before the first variation.
+        at_random: Number of random models before the first variation of the best one.
     """
 
     name: ClassVar[str] = "tuning-loop"

@@ -94,7 +94,7 @@ class Sharpness(Experiment):
         return [{"measured": name} for name in _WANTED]
 
     def play(self, setting: Setting, seed: int) -> list[Row]:
-        """Measure with one holdout."""
+        """Measure one kind of query with a fresh holdout, and return a row for each measured interval."""
         name, rng = setting["measured"], np.random.default_rng(seed)
         kind, _, rest = name.partition(", ")
         if kind == "flights":

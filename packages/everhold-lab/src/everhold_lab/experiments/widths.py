@@ -154,7 +154,7 @@ class DependenceExperiment(Experiment):
         queries: Adaptive queries that are planned.
         surprises: Planned number of surprises, for mechanisms that check guesses.
         points: Points of the cube that rows copy, a power of 2; a chain of twice as many states is declared.
-        group_sizes: Rows of a group, weakest first.
+        group_sizes: Numbers of rows in a group, in increasing order of dependence.
         correlations: Correlations of neighbouring rows, in [0, 1), in increasing order.
         confidence: 1 - beta, in (0, 1).
     """

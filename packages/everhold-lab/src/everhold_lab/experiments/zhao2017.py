@@ -191,7 +191,7 @@ class Game:
     Attributes:
         queries: m, queries about attributes and about votes.
         surprises: Planned number B of surprises.
-        tolerance: tau, the half-width that Theorem 2's calibration is after.
+        tolerance: tau, the half-width for which Theorem 2 calibrates the noise.
         confidence: 1 - beta.
     """
 
@@ -209,7 +209,7 @@ class Contender:
 
     Attributes:
         radius: Half-width that is claimed for all its answers.
-        rows_needed: Rows that the claim needs by Theorem 2; None where another statement stands behind it.
+        rows_needed: Rows that the claim needs by Theorem 2. None if the claim follows from another statement.
     """
 
     name: str
@@ -344,7 +344,7 @@ class _Reuse(Experiment):
         cases: Populations with their numbers of rows.
         numbers: Numbers k of attributes that vote.
         surprises: Planned number of releases from the holdout.
-        tolerance: Half-width that Theorem 2's calibration is after.
+        tolerance: Half-width for which Theorem 2 calibrates the noise.
         confidence: 1 - beta of every promise.
     """
 

@@ -1,4 +1,4 @@
-"""What the literature proves, as functions: begin with `bound`, the form of a statement about a whole session.
+"""Statements of the literature as functions. Begin with `bound`, the form of a statement about a whole session.
 
 `STATEMENTS` are those that the planner shows, each with functions from rows to radius and from radius to rows. All of
 them are for independent rows unless their docstring says otherwise. `classical` has Hoeffding, BLR, the exponential

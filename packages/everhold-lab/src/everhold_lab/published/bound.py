@@ -40,9 +40,11 @@ class SessionBound(Protocol):
         """Evaluate the statement.
 
         Args:
-            subject: n, the rows at hand; or tau, the radius that is requested, in (0, 1) and in units of the query.
+            subject: Number n of rows, for a function that returns a radius; or the radius tau in (0, 1), in units of
+                the query, for one that returns rows.
             queries: m or k, the adaptive queries, at least `surprises`.
-            surprises: B, those above threshold; not used where every answer has noise or rows of its own.
+            surprises: B, the number of queries above threshold. Not used by statements in which every answer has its
+                own noise or rows.
             confidence: 1 - beta, in (0, 1).
             slack: c, in [0, 1): budget is not spent while the training set is off by less than ``c tau``. Only
                 Thresholdout has it.
@@ -57,7 +59,7 @@ class SessionBound(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StatementOfSource:
-    """A statement about a whole session, as radius for rows and as rows for a radius.
+    """A published statement about a whole session, with its radius for given rows and its rows for a given radius.
 
     Attributes:
         name: Name of the statement, the key in ``STATEMENTS``.

@@ -1,6 +1,6 @@
 """Classical statements (P8 to P12: McSherry, Hoeffding, BLR, exponential mechanism, Ladder), and regret (S1).
 
-The curve of approximate privacy is here too, because no mechanism of the product has it.
+The curve of approximate privacy is also here, because no mechanism of a holdout uses it.
 
 P10 and P11 bound the error against the sealed rows. What the population adds comes from a transfer statement.
 """
@@ -165,7 +165,7 @@ def exponential_utility(outcomes: int, *, sensitivity: float, epsilon: float, co
 
 
 def ladder_excess(rows: int, *, submissions: int, step: float, failure: float) -> float:
-    """Return the e of a failure: ``sqrt(((1/eta+2) ln(4t/eta) + 1 + ln(1/beta)) / (2n))``.
+    """Return the Ladder's excess e: ``sqrt(((1/eta+2) ln(4t/eta) + 1 + ln(1/beta)) / (2n))`` for the step eta.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -221,8 +221,8 @@ class RegretBound:
 
     Attributes:
         radius: The regret that is not exceeded, in the units of the loss.
-        alpha: Regret on the sealed rows that is allowed for in full.
-        epsilon: Privacy loss that is allowed for in full.
+        alpha: Allowance for the regret on the sealed rows: regret up to it costs only itself.
+        epsilon: Allowance for the privacy loss: losses up to it enter by ``tanh(eps/4)``, larger ones by leak(eps).
         form: ``"any candidates"``, or ``"fixed candidates"`` where the sharper bound for these was the smaller one.
     """
 
@@ -390,7 +390,7 @@ class CandidateLoss:
     Attributes:
         statement: Number or name of the statement.
         radius: Half-width by the statement, in the units of a mean over [0, 1]. It includes rounding to the grid.
-        is_promise: Whether the certificate stands on it.
+        is_promise: Whether it is the promise that the certificate states.
     """
 
     statement: str

@@ -5,8 +5,8 @@ looks at the sealed rows. Three ways to keep such a second look honest: max-info
 all that could have been chosen (S3), and the sharp transfer theorem with a noise that is only imagined (S1). Their
 proofs are in docs/theory/post-selection.md.
 
-Rows that depend on each other are said with their model. It may be wrong, if it was learned, and training rows may tell
-about the sealed ones, whoever chose: both probabilities come off the one that is allowed to fail.
+If rows depend on each other, pass their dependence model. A learned model may be wrong, and training rows may reveal
+something about the sealed ones. Both probabilities are subtracted from the allowed failure probability.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ def p_value_threshold(
     """Return the threshold for a p-value chosen after a session: ``(level - beta) / 2^k`` (P3, S3).
 
     Rejecting at this threshold keeps the probability of a false rejection at most `level`, whatever test was chosen.
-    What the dependence gives up comes off, too: ``(level - miss - distance - beta) / 2^k``.
+    For dependent rows the probabilities that the model is wrong (miss) and that training rows reveal sealed ones
+    (distance) are subtracted, too: ``(level - miss - distance - beta) / 2^k``.
 
     Args:
         level: Requested probability of a false rejection, in (0, 1).
@@ -200,7 +201,7 @@ def p_value_threshold(
 
     Raises:
         ValueError: If an argument is out of its range.
-        DependenceError: If what the model may be wrong about, and what training rows tell, use up the level.
+        DependenceError: If these two probabilities use up the level.
 
     Source: the meaning of max-information, Zhao 2017, section 2.1 after (1); Dwork et al. 2015 (NIPS).
 
@@ -343,7 +344,8 @@ def corrected_p_value(
 ) -> float:
     """Return the p-value of a hypothesis chosen after a session: ``min(1, 2^k p + beta)`` (P3, S3).
 
-    What the dependence gives up is added. It is at most a level exactly if the p-value is at most the threshold.
+    For dependent rows the probability that the model fails is added. The result is at most a level if and only if the
+    p-value is at most the `p_value_threshold` of that level.
 
     Args:
         p_value: P-value of the test as if it had been chosen before, in [0, 1]; right for rows that depend as these do.
@@ -422,7 +424,8 @@ def corrected_radius(
 
     Raises:
         ValueError: If an argument is out of its range.
-        DependenceError: If what the model may be wrong about, and what training rows tell, use up beta.
+        DependenceError: If the probabilities that the model is wrong and that training rows reveal sealed ones use up
+            beta.
 
     Examples:
         >>> round(corrected_radius(rows=20_000, confidence=0.95, bits=10.0, failure=0.01), 3)
@@ -461,7 +464,7 @@ def post_selection_radius(
 
     Raises:
         ValueError: If an argument is out of its range.
-        DependenceError: If what the model may be wrong about uses up beta.
+        DependenceError: If the probability that the model is wrong uses up beta.
         ImportError: If the curve cannot be composed with a Gaussian one in closed form and `dp-accounting` is not
             installed.
 

@@ -41,7 +41,7 @@ class Calibration:
     """Parameters of Thresholdout in units of the query.
 
     Attributes:
-        scale: sigma; which Laplace noises are its multiples is said at the top of the module.
+        scale: sigma, of which the scales of all three Laplace noises are multiples (see the module's docstring).
         threshold: Threshold T of a comparison.
     """
 
@@ -516,7 +516,7 @@ def thresholdout_zhao2017(
         rows: Number of sealed rows.
         queries: Number of queries m.
         surprises: Number of releases B.
-        tolerance: tau, the half-width that Theorem 2 is after.
+        tolerance: tau, the half-width for which Theorem 2 calibrates the noise.
         confidence: 1 - beta, in (0, 1).
         slack: c in (0, 1).
         **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
@@ -537,7 +537,7 @@ def thresholdout_dwork2015(
         rows: Number of sealed rows.
         queries: Number of queries m.
         surprises: Number of releases B.
-        tolerance: tau, the half-width that Theorem 25 is after.
+        tolerance: tau, the half-width for which Theorem 25 calibrates the noise.
         confidence: 1 - beta, in (0, 1).
         **shared: ``dependence`` and ``unit``, as in `Thresholdout`.
     """

@@ -168,9 +168,8 @@ class _FoundQuilt(NamedTuple):
 def chain_search(model: MarkovChain, *, rows: int, epsilon: float, exact: bool = True) -> ChainSearch:
     """Return the best Markov quilts for a known chain.
 
-    For a set of chains, or if not ``exact``, they are good quilts found from bounds.
-
-    `exact` says whether to compute influences exactly. If False, good quilts are found from bounds.
+    If ``exact`` is False, or the model is a set of chains, influences are bounded instead of computed, and the quilts
+    are good but perhaps not the best.
 
     Raises:
         DependenceError: If that is not possible for the model.
@@ -394,7 +393,7 @@ class MarkovQuiltMechanism(Display):
             kernel and the least stationary probability (`MQMApprox`).
 
     Raises:
-        DependenceError: If the model is no chain and no network, or does not fit the rows or the search.
+        DependenceError: If the model is neither a chain nor a network, or does not fit the rows or the search.
         ValueError: If a number is not valid.
 
     Source: Song, Wang, Chaudhuri 2017, Pufferfish privacy mechanisms for correlated data, Theorem 4.3.

@@ -1,4 +1,4 @@
-"""Three sources, item by item: what each says, the call that evaluates it, and the number it gives.
+"""Lists of the items of three sources, each with the call that evaluates the item.
 
 The sources are Zhao 2017 and two sets of lecture notes. docs/theory/sources.md is made from these lists, and a test
 computes every number again. Names that begin with an underscore are examples of this package.

@@ -1,1 +1,4 @@
-"""Mechanisms with noise: begin with `additive`, the base of S1; `privacy_budget` pays for a mix of queries."""
+"""Mechanisms with noise.
+
+Begin with `additive`, the simplest case of S1; `privacy_budget` answers all kinds of queries.
+"""

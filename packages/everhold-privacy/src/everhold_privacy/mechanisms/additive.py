@@ -63,7 +63,7 @@ class Transferred(Mechanism):
 
     @property
     def beyond_curve(self) -> float:
-        """Upper bound on how far the epsilon of the discrete noise that is drawn exceeds the epsilon of `curve`."""
+        """Upper bound on how far the epsilon of the drawn noise, which is discrete, exceeds that of `curve`."""
         return self.rounding
 
     def loss_of(self, charged: int) -> float | None:
@@ -117,7 +117,7 @@ class TransferredPromise(Transferred):
         return _bound_of(self)
 
     def interval(self, values: NDArray[np.float64], alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return both ends of intervals for released answers that may stray by this alpha (S2)."""
+        """Return both ends of the intervals (S2) of released answers whose allowance for noise is this alpha."""
         return self.transferred(values, margin=alpha + self.bound.excess, epsilon=self.bound.epsilon)
 
     def promise(self) -> Promise:

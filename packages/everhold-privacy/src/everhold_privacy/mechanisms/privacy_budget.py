@@ -45,7 +45,7 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
         return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.credits
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether recovery can go on after losing these charges, at most all credits."""
+        """Return whether a recovery is possible after the loss of answers with these charges, at most all credits."""
         return charges <= self.mechanism.credits
 
     def charges_left(self, state: State) -> int:
@@ -54,7 +54,7 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
 
     @staticmethod
     def mispriced(*, charged: int, taken: int, lost: int, queries: int) -> Iterator[str]:
-        """Yield a text for each contradiction between the recorded credits and answers.
+        """Yield a text for each contradiction between the recorded credits and the number of answers.
 
         An answer costs at least one credit.
         """
@@ -262,7 +262,7 @@ def least_steps(budget: PrivacyBudget) -> int:
 
 
 def allowance(budget: PrivacyBudget, scale: float) -> float:
-    """Return ``alpha_s``, the allowance of a mean with noise of scale s."""
+    """Return ``alpha_s``, the part of a mean's half-width that is for its noise of scale s."""
     wanted = budget.own_exceedance / scale  # in standard deviations
     return scale * deviations(lambda z: gaussian_exceedance(alpha=z, scale=1.0, answers=1) - wanted)
 
@@ -323,7 +323,7 @@ def _allowance_of(mechanism: PrivacyBudget, scale: float) -> float:
 
 
 def deviations(missing: Callable[[float], float]) -> float:
-    """Return the number of standard deviations at which a falling function reaches 0, rounded up."""
+    """Return the number of standard deviations at which the decreasing function `missing` reaches 0, rounded up."""
     if missing(0.0) <= 0.0:
         return 0.0
     return float(scipy.optimize.brentq(missing, 0.0, 40.0, xtol=1e-12)) + 1e-10

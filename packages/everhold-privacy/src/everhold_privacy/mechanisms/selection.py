@@ -1,9 +1,9 @@
-"""Selection of one of many: the candidate with the least loss, the bin of a quantile; free, or paid from a budget.
+"""Choices of one of many with noise: the candidate with the least loss, or the bin of a quantile.
 
 All are drawn exactly. Values are integers (sums over the sealed rows in grid units), epsilon is the rational number
-that a float is, and every coin is decided as if its probability were known to all digits. Floating point only says
-quickly what is certain; what lies within its error is decided with as many digits as it takes. So the laws are those of
-the formulas, and the work hardly depends on the values.
+that a float is, and every coin is decided as if its probability were known to all digits. Floating point decides what
+it can decide for certain; anything within its error is decided with as many digits as needed. So the probabilities are
+exactly those of the formulas, and the time hardly depends on the values.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _BITS = 61  # of the sum of all integer weights of the exponential mechanism
 class ExponentialMechanism:
     """Chooses candidate k with chance proportional to ``exp(-epsilon loss_k / (2 Delta))`` (P11 bounds its regret).
 
-    Its privacy losses span only epsilon, so that it is far more private than any epsilon-private mechanism where many
-    choices are made (`BoundedRangeCurve`; it is ``epsilon^2/8``-zero-concentrated).
+    Its privacy losses lie in a range of width epsilon. So many choices together are far more private than the epsilon
+    of each suggests (`BoundedRangeCurve`): a choice is ``epsilon^2/8``-zero-concentrated.
 
     Attributes:
         epsilon: Privacy loss of one choice, positive and finite.
         sensitivity: How much one replaced row moves a loss at most, in grid units.
 
     Raises:
-        ValueError: If they are not as described.
+        ValueError: If an attribute is not as described.
 
     Examples:
         >>> mechanism = ExponentialMechanism(1.0, sensitivity=1)
@@ -74,7 +74,8 @@ class ExponentialMechanism:
         """Return the probability of each candidate, to about 13 digits, for tests, simulations and pictures.
 
         Args:
-            losses: Shape (candidates,), integers of at least 0 in grid units; the least is the best.
+            losses: Losses of the candidates, shape (candidates,), integers of at least 0 in grid units. The least is
+                best.
 
         Raises:
             ValueError: If there is no candidate or the losses are not such integers.
@@ -151,10 +152,9 @@ def words_of(noise: Noise, stream: str) -> Iterator[int]:
 class QuantileBins:
     """Bins in which a quantile of a column is searched. The first and last also take all values outside.
 
-    They are given before the rows are looked at, and all that is read of the rows is how many lie below each inner
-    edge: totals of statistical queries. The loss of a bin is by how many rows the number below its lower edge exceeds
-    ``q n``, or the number below its upper edge falls short of it. Some bin always has the loss 0, and one replaced row
-    moves each loss by at most 1 row.
+    They are chosen without the sealed rows, of which only the numbers of rows below each inner edge are read. The loss
+    of a bin is by how many rows the number below its lower edge exceeds ``q n``, or the number below its upper edge
+    falls short of it. Some bin always has the loss 0, and one replaced row moves each loss by at most 1 row.
 
     Attributes:
         quantile: q, in [0, 1]; 0.5 is the median.
@@ -222,7 +222,7 @@ class QuantileBins:
         """Return the loss of each bin in grid units, shape (bins,).
 
         Args:
-            below: Rows below each inner edge in grid units, shape (bins - 1,), as of `below`.
+            below: Number of rows below each inner edge in grid units, shape (bins - 1,).
 
         Raises:
             ValueError: If the array has another shape or does not hold integers.
@@ -243,8 +243,8 @@ class ChosenCandidate:
 
     Attributes:
         index: Position of the chosen candidate in the list of candidates. It is -1 if the query was refused.
-        regret: How much worse it is, at most, than the best candidate for the population, in the units of a mean over
-            [0, 1]; holds together with all other answers. nan where refused.
+        regret: Bound on how much worse it is than the best candidate for the population, in the units of a mean over
+            [0, 1]. It holds together with all other answers. nan if the query was refused.
     """
 
     index: int

@@ -1,9 +1,9 @@
 """The sparse vector technique: which of many values are above a threshold, at the price of those that are.
 
 These are pure steps on integers (sums over the sealed rows in grid units), for streams that are answered "below" or
-"above". As an answer to a statistical query "above" says next to nothing, so it is no holdout mechanism; with the
-training estimate as the answer below, and a noisy release above, it is `Thresholdout`. The scan of
-`private_first_above` has one top.
+"above". "Above" alone says next to nothing about a statistical query, so the technique is not a mechanism of a holdout.
+`Thresholdout` adds answers to it: the training estimate below the threshold, and a noisy release above. The scan of
+`private_first_above` is such a stream that ends at the first value above.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SparseState:
 
     Attributes:
         tops: Values that were found above so far.
-        threshold_noise: The noise in force on the threshold, in grid units. Secret.
+        threshold_noise: The noise that is now added to the threshold, in grid units. It is secret.
     """
 
     tops: int = 0
@@ -97,12 +97,12 @@ class SparseVector:
 
         With one top it is their AboveThreshold: ``Lap(2 Delta/eps)`` and ``Lap(4 Delta/eps)``.
 
-        `curve` says exactly what is lost. It is at most (epsilon, delta) for ``delta = 0``, and for
-        ``epsilon <= 8 ln(1/delta)`` (docs/theory, the sparse vector technique). Beyond it may be more.
+        `curve` has the exact privacy loss. It is at most (epsilon, delta) for ``delta = 0``, and for
+        ``epsilon <= 8 ln(1/delta)`` (docs/theory, the sparse vector technique). For other values it may be more.
 
         Args:
             epsilon: Privacy loss of the whole stream.
-            tops: c, after how many tops it halts.
+            tops: Number c of "above" verdicts after which it stops.
             threshold: T, in grid units.
             sensitivity: Delta, in grid units.
             delta: Probability with which more may be lost; see `dwork_roth_scale`.
@@ -123,7 +123,7 @@ class SparseVector:
 
         Args:
             epsilon: Privacy loss ``eps1 + eps2`` of the whole stream.
-            tops: c, after how many tops it halts.
+            tops: Number c of "above" verdicts after which it stops.
             threshold: T, in grid units.
             sensitivity: Delta, in grid units.
             monotone: Whether one row moves all values in the same direction.

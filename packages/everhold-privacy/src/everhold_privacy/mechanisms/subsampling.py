@@ -151,9 +151,9 @@ class InformationBound:
 
     Attributes:
         radius: ``alpha + sqrt(budget / (2 n beta))``.
-        alpha: Sampling error that is allowed for in full.
+        alpha: Allowance for the sampling error: errors up to it cost only themselves.
         information: Bound on the mutual information of rows and transcript, in nats.
-        budget: The information with what sampling errors beyond alpha add to it.
+        budget: The information, plus what sampling errors beyond alpha add to it.
     """
 
     radius: float
@@ -307,7 +307,7 @@ class FreshDraws(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Subsampling(TransferredPromise, FreshDraws):
-    """Mechanism that answers from a random sample of rows and fair coins, whose chance is the noise.
+    """Mechanism that answers from a random sample of rows and fair coins. The sampling itself is the noise.
 
     The sampling gives differential privacy, from which the promise follows (Statement S1 of docs/theory). With more
     draws, and a larger share of coins, the radius (the guaranteed half-width) falls towards the Gaussian mechanism's.

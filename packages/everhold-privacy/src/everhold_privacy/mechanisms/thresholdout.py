@@ -72,7 +72,7 @@ class Scales:
     def sharing(
         cls, loss: float, comparison_weight: float, answer_weight: float, *, rows: int, queries: int, surprises: int
     ) -> Self:
-        """Return scales whose epochs have the privacy loss ``(1/s1 + 2/s3 + 1/s2)/n``.
+        """Return scales with which an epoch has the privacy loss ``loss = (1/s1 + 2/s3 + 1/s2)/n``.
 
         The weights 1, `comparison_weight` and `answer_weight` divide the loss among its three terms.
         """
@@ -85,8 +85,8 @@ class Scales:
         Args:
             excess: x, the part of alpha that the noise of comparisons may use up, in the units of a mean.
             threshold: T, the largest distance of a guess from the sealed mean that is confirmed, apart from noise.
-            two_sided: Whether r also covers releases that were not needed. If so, r is infinite unless ``T - x >=
-                s2``.
+            two_sided: Whether r also covers releases for guesses that should have been confirmed. If so, r is infinite
+                unless ``T - x >= s2``.
         """
         asked = {"queries": self.queries, "surprises": self.surprises}
         scales = {"threshold_scale": self.threshold, "comparison_scale": self.comparison}
@@ -364,10 +364,10 @@ class Thresholdout(ChecksGuesses, Transferred):
     def _error(self, leak: LeakageBound, *, require_two_sided: bool = False) -> _Error:
         """Return the least sum of the error terms of S1 that are added to the threshold T.
 
-        It covers needless spending if T is large enough.
+        If T is large enough, it also covers releases for guesses that should have been confirmed.
 
         Args:
-            leak: How much answers depend on single rows.
+            leak: The part of the error that comes from the answers' dependence on single rows.
             require_two_sided: Whether to cover releases that were not needed even if the threshold T is too small for
                 them. If False, they are covered only when T is large enough.
         """

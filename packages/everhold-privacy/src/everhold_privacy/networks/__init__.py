@@ -1,1 +1,1 @@
-"""Rows on a graph: begin with `models`; `factors` and `inference` compute, `bounds` says what dependence costs."""
+"""Rows whose dependence is a graph. Begin with `models`; `bounds` says what the dependence costs."""

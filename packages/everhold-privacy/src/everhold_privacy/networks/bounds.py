@@ -1,7 +1,7 @@
-"""Bounds on every row of a network: couplings on trees, quilts anywhere, the component (S4, P5, S5).
+"""Bounds for the rows of a network, by couplings on trees, by quilts, and by whole components (S4, P5, S5).
 
-Rows about which nearly the same is known become one class: numbers of nearby rows and influences are rounded up to a
-grid, and the laws of couplings are averaged, which is allowed because S4 is linear in them.
+Rows with nearly the same bounds become one class: numbers of nearby rows and influences are rounded up to a grid, and
+the laws of couplings are averaged, which is allowed because S4 is linear in them.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _potentials(model: FactorModel, parent: NDArray[np.int64], size: int) -> tup
 
 
 def divided(left: Logs, right: Logs) -> Logs:
-    """Return the logarithms of quotients of at most 1, given logarithms ``left <= right``. 0 over 0 is 0."""
+    """Return logarithms of quotients, given the logarithms ``left <= right`` of both parts. 0 over 0 is 0."""
     with np.errstate(invalid="ignore"):
         return np.where(left == -math.inf, -math.inf, left - right)
 

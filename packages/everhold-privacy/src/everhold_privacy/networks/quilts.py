@@ -27,9 +27,10 @@ _ROUNDING = 1e-10  # relative and absolute; a thousand steps along a path are of
 
 
 def over_subsets(logs: Logs, first: int) -> Logs:
-    """Return the largest ratios over all subsets of the axes whose position is at least 2, summing out the other axes.
+    """Return the log ratios of `pairs_of_contexts`, at their largest over all subsets of the known nodes.
 
-    Axes before ``first`` are always kept.
+    A subset is what an adversary knows. The axes of ``logs`` are the states of the row, the targets, and one axis for
+    each known node. Nodes outside a subset are summed out. Nodes whose axes lie before ``first`` are in every subset.
     """
     worst = pairs_of_contexts(logs.reshape(*logs.shape[:2], -1))
     for axis in range(first, logs.ndim):
@@ -38,7 +39,10 @@ def over_subsets(logs: Logs, first: int) -> Logs:
 
 
 def pairs_of_contexts(logs: Logs) -> Logs:
-    """Return the largest ratios of conditional laws. The logs have shape (states of the row, targets, contexts)."""
+    """Return the largest log ratio of the targets' laws for every two states of the row, over all contexts.
+
+    The logs have shape (states of the row, targets, contexts).
+    """
     scale = log_sum(logs, axis=1)
     possible = scale > -math.inf
     with np.errstate(invalid="ignore"):
@@ -64,7 +68,7 @@ def largest_ratios(kernels: Logs) -> Logs:
 
 
 def worst_sum(matrices: Sequence[Logs]) -> float:
-    """Return the largest sum over the parts, for pairs of states that are possible in every part."""
+    """Return the largest entry of the sum of matrices, among places where none has -infinity (an impossible pair)."""
     if not matrices:
         return 0.0
     both = (np.array(matrices) > -math.inf).all(axis=0)

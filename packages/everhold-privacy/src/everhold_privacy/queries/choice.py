@@ -54,7 +54,7 @@ class BestCandidate(Paid):
     Attributes:
         index: Position of the chosen candidate in the list of candidates. None if the query was refused.
         candidate: Text that describes the candidate. None if the query was refused.
-        regret: How much worse it is for the population than the best candidate, at most, in the candidates' units;
+        regret: Bound on how much worse it is for the population than the best candidate, in the candidates' units. It
             holds together with all other answers. None if refused.
     """
 
@@ -170,7 +170,7 @@ def chosen(
     mechanism: PrivacyBudget, state: State, losses: NDArray[np.int64], noise: Noise, *, price: int,
     within: float | None = None,
 ) -> MechanismResult:  # fmt: skip
-    """Choose a candidate with nearly the smallest loss, and return its index with a bound on its regret."""
+    """Choose a candidate with nearly the smallest loss, and return the result with its index and regret bound."""
     state, choice = PaidSelection(mechanism, price).choose(state, losses, noise)
     if choice.index < 0:
         return MechanismResult.refused(state)
@@ -248,7 +248,7 @@ _MOST_BINS = 10_000
 class PrivateQuantileAnswer(Paid):
     """The bin that contains a quantile, with a bound on the error of the quantile's level.
 
-    Values beyond the range belong to the first and the last bin, which have no other end; missing ones to the last.
+    The first and last bin have no outer end: they hold all values beyond the range. The last also holds missing values.
 
     Attributes:
         low: Lower end of the bin, minus infinity for the first one; None if the query was refused.

@@ -279,7 +279,7 @@ class StatisticPurchase(Purchase[int, Answer]):
 
 
 def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> float:
-    """Return ``n Delta`` times the half-width of a mean, in the statistic's units."""
+    """Return the half-width of a statistic in its units: ``n Delta`` times that of a mean with noise of this scale."""
     return math.nextafter(mechanism.radius_at(scale) * float(mechanism.steps * grid.step), math.inf)
 
 

@@ -127,7 +127,7 @@ class Purchase(ABC, Generic[Seen, Result]):
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Result:
-        """Build the answer in the analyst's units from the ledger's, where ``paid`` are the attributes of `Paid`."""
+        """Build the answer in the analyst's units from the ledger's data. ``paid`` has the attributes of `Paid`."""
 
 
 class PricedQuery(Query[Result]):
@@ -242,7 +242,7 @@ def checked_function_name(name: object) -> None:
     """Check the name of a function. A function that is asked again under the same name counts as the same query.
 
     Raises:
-        ValueError: If it is no text that the ledger can keep.
+        ValueError: If the name is not a text that the ledger can store.
     """
     if name is not None and not is_text(name, longest=_LONGEST_NAME):
         raise ValueError(f"name is {brief(name)}. Pass a text of at most {_LONGEST_NAME:,} characters, or None.")

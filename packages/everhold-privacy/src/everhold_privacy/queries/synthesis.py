@@ -1,4 +1,4 @@
-"""A synthetic table from one budget: paid for once, queried for ever."""
+"""Queries for a synthetic table: paid once from a privacy budget, after which the table is queried without limit."""
 
 from __future__ import annotations
 
@@ -274,7 +274,12 @@ def _marginals(universe: Universe, width: int) -> QueryFamily:
 
 
 def _kept(queries: QueryFamily) -> QueryMatrix:
-    """The family as a matrix, for the same reason."""
+    """Return the family of queries as a matrix.
+
+    Raises:
+        TypeError: If it is not a family of queries.
+        ValueError: If it has more values over all cells than are kept in memory.
+    """
     if type(queries) is QueryMatrix:
         return queries
     if not isinstance(queries, QueryFamily):
@@ -288,7 +293,7 @@ def _kept(queries: QueryFamily) -> QueryMatrix:
 
 
 def _rounds(requested: int | None, *, work: int) -> list[int]:
-    """Return the numbers of rounds of MWEM to try: the requested number, or several up to a limit."""
+    """Return the numbers of rounds of MWEM to try: only the requested one, or by default several that `work` limits."""
     most = min(_MOST_ROUNDS, _MOST_WORK // work)
     if most < 1:
         raise ValueError(

@@ -1,7 +1,7 @@
 """The common style of all charts, and saving them. Needs the extra ``[plots]``.
 
-Colours are those of Okabe and Ito, and of Tol, which people with colour-blindness can tell apart. A line that
-another one covers is drawn wider, so that both are seen. Saved pictures are readable on light and dark pages:
+Colours are those of Okabe and Ito, and of Tol, which people with colour-blindness can tell apart. A line that is
+covered by another one is drawn wider, so that both are visible. Saved pictures are readable on light and dark pages:
 the SVG carries a style for dark mode, and the HTML page holds the SVG itself and loads nothing.
 """
 

@@ -66,7 +66,7 @@ def portrait_of(model: DependenceModel) -> Portrait | None:
     The chart is drawn from the model alone, which is public: certificates hold the model.
 
     Returns:
-        None if the model has no such picture.
+        The chart with its texts, or None if the model has no such picture.
     """
     told = None
     with suppress(DependenceError):
@@ -103,12 +103,12 @@ def influence_chart(
 ) -> alt.LayerChart | None:  # fmt: skip
     """Draw the max-influence of a row on rows at a distance: later, earlier, both, and the bound from the gap.
 
-    Where one row later and one earlier are alike, as for all chains of two states, they are drawn as one line.
+    If the influences on later and on earlier rows are equal, as for all chains of two states, they are one line.
 
     Args:
         model: The dependence model, a stationary chain.
         distances: Largest distance in rows that is shown.
-        alone: True if the picture has to say itself what it shows; False in a page whose text says it.
+        alone: True for a picture with a title, for use outside a page; False in a page whose text explains it.
 
     Returns:
         None if a model's influence does not depend on distance alone.
@@ -174,7 +174,8 @@ def correlation_chart(
         rows: Number of sealed rows.
         queries: Number of adaptive queries.
         surprises: Answers that may come from the holdout.
-        model: A model to be marked by what its rows are worth: it stands where a chain has as many effective rows.
+        model: A model to mark in the chart, at the correlation for which a chain has as many effective rows as the
+            model.
     """
     import altair as alt
 
@@ -285,7 +286,7 @@ def sets_chart(sets: Mapping[int, int]) -> alt.LayerChart:
     """Return a bar chart of the share of rows in sets of each size.
 
     Args:
-        sets: Rows of a set to the number of such sets.
+        sets: Number of sets by the number of rows in a set.
     """
     import altair as alt
 

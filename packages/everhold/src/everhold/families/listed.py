@@ -144,7 +144,7 @@ def answered_as_declared(query: object, compiler: QueryCompiler) -> QueryPlan[An
         )
     if any(map(_is_code, plan.members)) and _compiled(query, compiler).query != plan.query:
         raise QueryRejected(
-            "Its code cannot be recognized later, so it would be a new query each time that it is asked. List its "
+            "Its code cannot be recognised later, so it would be a new query each time that it is asked. List its "
             "predictions, or a model of an installed package that holds plain values."
         )
     return plan

@@ -126,7 +126,7 @@ class GateMetric:
             raise QueryRejected(
                 f"The gate compares by {metric_in_words(self.description)}, and the candidate has another metric. Pass "
                 "the metric that the gate was opened with. Give a loss that is a function a name (name=...), so that "
-                "it can be recognized."
+                "it can be recognised."
             )
         return described
 

@@ -321,7 +321,7 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         self.store.keep(self._files(name)[0], values)
 
     def _files(self, name: str) -> list[str]:
-        """Return the names of the files that may hold results, the newest first."""
+        """Return names of files that may hold a version's results, newest first: one for each arrival of cases."""
         growth = growth_of(self.executor)
         return result_names(name, [] if growth is None else growth.rows.facts())
 

@@ -227,7 +227,7 @@ class RowEvidence(challenge.Evidence[RowVersion]):
             if gate.champion == Candidate.prepared(self.metric, given, None, before).bound.query:
                 return
         raise QueryRejected(
-            f"This model is not the champion of gate {gate.name!r}, or cannot be recognized as such. Pass the same "
+            f"This model is not the champion of gate {gate.name!r}, or cannot be recognised as such. Pass the same "
             "model, unchanged. If it is lost, open a gate under a new name."
         )
 

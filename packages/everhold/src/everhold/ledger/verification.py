@@ -279,7 +279,7 @@ class _Walk:
             self.unmet[otherwise] = head
 
     def mark(self, sequence: int) -> None:
-        """Request a checkpoint at an entry."""
+        """Remember to record a checkpoint of the state after the entry with this number."""
         self.marked_at.add(sequence)
         self._mark_here()
 

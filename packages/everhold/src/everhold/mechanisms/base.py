@@ -163,7 +163,10 @@ class Mechanism(ABC):
         return self.accounting(self)
 
     def with_first(self, number: int) -> Self:
-        """Return the mechanism with more of the failure probability for the first queries. Here it is unchanged."""
+        """Return the mechanism with more failure probability for its first ``number`` queries.
+
+        The default is itself.
+        """
         return self
 
     @cached_property

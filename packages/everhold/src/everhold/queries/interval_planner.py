@@ -383,7 +383,13 @@ class IntervalPlanner:
         return procedure_for(known, self.mechanism, self.schema, unseen=True)
 
     def _described(self, bound: BoundQuery, procedure: Procedure | None, estimate: int) -> Description | None:
-        """Return the level and procedure that a text gets by its length (S10), or None if it gets no level."""
+        """Return the level and procedure of a query that pays by its description (S10), or None if it has none.
+
+        Args:
+            bound: The query, bound to the rows.
+            procedure: Interval procedure of the query. None if the mechanism has none.
+            estimate: The training estimate in grid units; negative if there is none.
+        """
         if procedure is None or (nats := self.families.described_of(bound)) is None:
             return None
         if estimate < 0 and not procedure.width_is_known:

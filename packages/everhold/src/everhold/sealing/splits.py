@@ -130,7 +130,7 @@ def excess_by_chance(found: Repetitions) -> float:
 
 
 def _both_sides(size: int, sealed: int, training: int) -> float:
-    """Return the probability that a random split puts equal rows on both sides."""
+    """Return the probability that a random split puts at least one of ``size`` equal rows on each side."""
     rows = sealed + training
     return 1.0 - sum(math.prod((side - i) / (rows - i) for i in range(min(size, 64))) for side in (sealed, training))
 

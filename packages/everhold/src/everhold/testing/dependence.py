@@ -19,7 +19,7 @@ from everhold.mechanisms import MECHANISMS
 
 
 class DependenceContract:
-    """Contract suite of a dependence model. `make` returns one that can be planned with."""
+    """Contract suite of a dependence model. `make` has to return a model with which a holdout can be planned."""
 
     rows = 2_000
 

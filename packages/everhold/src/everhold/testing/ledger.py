@@ -1,4 +1,4 @@
-"""Contract of a ledger extension: its state follows from the entries alone, and travels unaltered.
+"""Contract of a ledger extension: its state follows from the entries alone, and is stored as JSON unaltered.
 
 An extension inherits it, with entries that it writes::
 
@@ -29,7 +29,7 @@ class LedgerExtensionContract:
     Attributes:
         extension: The class.
         entries: Entries in the order in which they are written, acts and answers: description, source and charge.
-        impossible: Entries that are never written after these.
+        impossible: Entries that the extension must reject after these.
     """
 
     extension: ClassVar[type[LedgerExtension]]
@@ -66,7 +66,7 @@ class LedgerExtensionContract:
             assert again.agree_with(state)
 
     def test_another_state_does_not_agree(self) -> None:
-        """A state that does not follow from the entries is found."""
+        """A state that does not follow from the entries is reported as a fault."""
         state = self.after(len(self.entries)).into({})
         assert not Accounts().agree_with(state)
         assert not self.after(len(self.entries)).agree_with({})
@@ -79,13 +79,13 @@ class LedgerExtensionContract:
         assert accounts.queries_among(len(self.entries)) == len(self.entries) - acts
 
     def test_an_act_is_never_charged(self) -> None:
-        """An act that was charged is found."""
+        """An act that was charged is reported as a fault."""
         for count, (description, source, _) in enumerate(self.entries):
             if source in self.extension.acts:
                 assert self.after(count).replay(description, {"source": source}, 1) is not None
 
     def test_only_free_answers_are_taken_after_the_end(self) -> None:
-        """An entry after the unsealing is found, unless the extension says that such answers are free."""
+        """An entry after unsealing is reported as a fault, unless the extension says that such answers are free."""
         for count, (description, source, charged) in enumerate(self.entries):
             accounts = self.after(count)
             accounts.closed = True
@@ -93,7 +93,7 @@ class LedgerExtensionContract:
             assert taken == (source in self.extension.free)
 
     def test_what_is_never_written_is_found(self) -> None:
-        """Impossible entries are found."""
+        """Impossible entries are reported as faults."""
         for description, source, charged in self.impossible:
             accounts = self.after(len(self.entries))
             assert accounts.replay(description, {"source": source}, charged) is not None

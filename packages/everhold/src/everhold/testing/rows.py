@@ -104,7 +104,7 @@ class RowsContract:
     @pytest.fixture(scope="class")
     @classmethod
     def here(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RowStore]:
-        """Yield a store of the same rows in a file, in the order of their ids."""
+        """Yield a reference store: the same rows in a file, in the order of their ids."""
         path = tmp_path_factory.mktemp("here") / "rows.parquet"
         pq.write_table(pa.table(columns_of_rows()).sort_by("id"), path)
         stored = StoredRows(Embedded(path), SCHEMA, rows=ROWS, sealed=True, order_key=_ORDER_KEY)

@@ -224,7 +224,7 @@ class MovedBets:
 
     @cached_property
     def _moving(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Factors of the first game at f = 0, their slopes in f, and which units have each of these factors."""
+        """The different factors in the first game at f = 0, their slopes in f, and which units have which factor."""
         kinds, kind_of = np.unique(self.bets.moves[0], axis=0, return_inverse=True)
         told = np.flatnonzero(kinds.any(axis=1))  # the factor of the others is 1
         of_kind = (kind_of.ravel() == told[:, None]).astype(np.float64)

@@ -198,7 +198,10 @@ Lines = tuple["Numbers", "Numbers"]
 
 
 def _stakes(at_risk: Numbers) -> Numbers:
-    """Return the stake on each row at risk, shape (stakes, intervals). It is known when an interval begins."""
+    """Return the stakes of bets in each interval, shape (stakes, intervals), from the numbers of rows at risk.
+
+    A stake depends only on the number of rows at risk when its interval begins, so it is fixed before the bet.
+    """
     return np.asarray(np.minimum(FRACTIONS[:, None] * at_risk[0] / np.maximum(at_risk, 1.0), _CAP))
 
 

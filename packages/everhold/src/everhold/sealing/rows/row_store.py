@@ -102,7 +102,7 @@ class SealableTable(Protocol):
         """Return the rows whose watermark time is between two values.
 
         Raises:
-            IntegrityError: If they are not those that were sealed.
+            IntegrityError: If the rows are not those that were sealed.
             Unavailable: If the engine cannot be reached.
         """
 
@@ -313,7 +313,7 @@ def arrival_rows(
         arrival: Description of this one.
 
     Raises:
-        IntegrityError: If they are not those that were sealed.
+        IntegrityError: If the rows are not those that were sealed.
         Unavailable: If the engine cannot be reached.
     """
     window = (latest_until(configuration, before), arrival["until"])
