@@ -123,6 +123,19 @@ def test_groups_are_those_of_the_training_rows_or_those_that_are_named(checked):
     assert alone.value == again["m"].value
 
 
+def test_groups_may_be_times(tmp_path):
+    def dated(rows):
+        days = np.array(["2024-01-01", "2024-02-01T06:30"], dtype="datetime64[us]")
+        return {**rows, "day": days[np.arange(ROWS) % 2]}
+
+    with eh.Holdout.create(
+        tmp_path / "d.db", "d", holdout=dated(SEALED), training=dated(TRAINED), queries=60,
+        planning=eh.Planning(allow_vacuous=True),
+    ) as made:  # fmt: skip
+        found = made.ask(eh.risk_difference("died = 1", **ARMS, by="day"))
+    assert list(found.answers) == ["2024-01-01 00:00:00", "2024-02-01 06:30:00"]
+
+
 def test_what_nothing_bounds_has_no_upper_end(checked):
     answer = checked.ask(eh.risk_ratio("died = 1 and pressure > 165", **ARMS))
     assert math.isinf(answer.high)

@@ -191,9 +191,8 @@ class SplitRule:
 
 
 def split_file(
-    table: Path, folder: Path, rule: SplitRule, *, named: Sequence[str] = (), seed: int | None = None,
-    most_rows: int = MOST_ROWS,
-) -> Parts:  # fmt: skip
+    table: Path, folder: Path, rule: SplitRule, *, named: Sequence[str] = (), seed: int | None = None
+) -> Parts:
     """Write `TRAINING_FILE` and `HOLDOUT_FILE`, with all columns, in the order of the table.
 
     Args:
@@ -202,7 +201,6 @@ def split_file(
         rule: Rule that decides which rows are sealed.
         named: Other columns that the table has to have, such as the label.
         seed: Seed that repeats a split. None for a new random split.
-        most_rows: Largest number of rows that is read.
 
     Raises:
         HoldoutRejected: If the table cannot be read or split so, or a file is there already. Nothing was written.
@@ -214,7 +212,7 @@ def split_file(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".split-") as own:
         staged = [Path(own) / target.name for target in targets]
         with spilling_into(Path(own)) as connection:
-            read_rows(connection, table, name="source", what="table", most_rows=most_rows)
+            read_rows(connection, table, name="source", what="table", most_rows=MOST_ROWS)
             with reading_errors_hidden("table"):
                 kinds = column_kinds(connection.view("source"))
                 for name in named:

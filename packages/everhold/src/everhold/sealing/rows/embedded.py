@@ -231,15 +231,12 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def locked_connection(
-    path: Path, *, threads: int | None = None, memory_limit: str = "4GB"
-) -> duckdb.DuckDBPyConnection:
+def locked_connection(path: Path, *, threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """Open an in-memory DuckDB that can read only the sealed Parquet file, through the view `SEALED`.
 
     Args:
         path: The sealed Parquet file; none of its columns may be called `POSITION`.
         threads: Threads of the engine; its own choice by default.
-        memory_limit: Soft limit, in DuckDB's notation.
 
     Returns:
         A connection whose configuration is locked; to be closed by the caller. Its cursors are locked too.
@@ -249,10 +246,7 @@ def locked_connection(
         EverholdError: If the file cannot be read or the connection cannot be restricted. The message does not quote the
             engine.
     """
-    file, pattern = (
-        str(path.resolve()),
-        duckdb_files.file_pattern(path.resolve()),
-    )  # the engine looks a pattern up by itself
+    file, pattern = str(path.resolve()), duckdb_files.file_pattern(path.resolve())  # the engine looks a pattern up
     settings = {
         "python_enable_replacements": "false",
         "autoload_known_extensions": "false",
@@ -260,7 +254,7 @@ def locked_connection(
         "allow_community_extensions": "false",
         "allow_persistent_secrets": "false",
         "temp_directory": "''",
-        "memory_limit": _text(memory_limit),
+        "memory_limit": "'4GB'",  # a soft limit
         "preserve_insertion_order": "true",  # columns are read without their positions
         **({} if threads is None else {"threads": str(int(threads))}),
         "allowed_paths": f"[{', '.join(map(_text, sorted({file, pattern})))}]",
