@@ -792,6 +792,26 @@ MUTATIONS = [
         (f"{_GATES}/test_case_gate.py::test_all_results_of_a_kept_open_challenge_have_its_verdict",),
     ),
     Mutation(
+        "seals",
+        "a holdout is opened and listed with the name, date and settings of its ledger alone",
+        "everhold/ledger/ledger.py",
+        "if begins != holdout_hash(holdout=record.id, **public):",
+        "if False:",
+        (
+            "everhold/integration/test_altered_ledgers.py::test_an_altered_record_of_a_holdout_is_neither_opened_nor_listed",
+        ),
+    ),
+    Mutation(
+        "seals",
+        "a list of holdouts has what carries the seals",
+        "everhold/sealing/configuration.py",
+        "if os.access(path, os.R_OK):",
+        "if False:",
+        (
+            "everhold/integration/test_altered_ledgers.py::test_an_altered_record_of_a_holdout_is_neither_opened_nor_listed",
+        ),
+    ),
+    Mutation(
         "S17",
         "regressions share the level",
         "everhold/gates/checks.py",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -12,7 +11,8 @@ from everhold.arguments import brief, names_keywords
 from everhold.asking.session import USUAL_SUITE, SuiteTerms
 from everhold.errors import CaseWarning, QueryRejected, SmallHoldoutWarning, VacuousGuaranteeWarning
 from everhold.gates.cases import OpenCases
-from everhold.gates.opening import CaseRules, deal_cases, often_disagrees, open_case_gate, with_champion
+from everhold.gates.gate import checked_name
+from everhold.gates.opening import deal_cases, often_disagrees, open_case_gate, suite_of, with_champion
 from everhold.gates.results import CASE, runs_by_case
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.sealing.intake.request import Planning, Rows
@@ -83,15 +83,15 @@ def seal_cases(
     opened = set(halves.ids)
     table = _table([case for case in ids if case not in opened], groups, first=0)
     planned = {term: claims.pop(term, USUAL_SUITE[term]) for term in _PLANNED}
-    rules = CaseRules(name=gate, **{claim: value for claim, value in claims.items() if claim != "baseline"})
+    baseline = halves.sealed_part(claims.pop("baseline", None))
     everything, results = results, halves.sealed_part(results)
-    claimed = with_champion(rules.suite(table[CASE]), results)  # before anything is sealed
-    if claims.get("baseline") is not None:
-        claims["baseline"] = halves.sealed_part(claims["baseline"])
-        claimed.values(claims["baseline"])
+    checked_name(gate)  # before anything is sealed
+    claimed = with_champion(suite_of(table[CASE], **claims), results)
+    if baseline is not None:
+        claimed.values(baseline)
     shown = halves.open_part(claimed, everything) if halves.ids else None
     if shown is not None:
-        rules = replace(rules, tail=often_disagrees(claimed, shown))
+        claims["tail"] = often_disagrees(claimed, shown)
     with warnings.catch_warnings():  # means over few cases say little, and a gate does not tell any
         warnings.simplefilter("ignore", SmallHoldoutWarning)
         warnings.simplefilter("ignore", VacuousGuaranteeWarning)
@@ -104,7 +104,7 @@ def seal_cases(
         warnings.simplefilter("ignore", CaseWarning)  # of these very results it was told
         session = holdout._session("seal_cases")
         first = open_case_gate(
-            session.executor, session.folder, rules, champion=results, baseline=claims.get("baseline")
+            session.executor, session.folder, gate, champion=results, baseline=baseline, **claims
         )  # fmt: skip
     if shown is not None:
         halves.remembering(first.champion, shown).save(session.folder, session.executor.key.notes_key)

@@ -6,8 +6,10 @@ import sqlite3
 import pytest
 from holdout_samples import create, rows
 from sealed_copies import copied_into
+from typer.testing import CliRunner
 
 from everhold import Holdout, IntegrityError
+from everhold.cli.application import app
 from everhold.ledger import LedgerStore
 
 
@@ -87,10 +89,36 @@ def test_an_altered_entry_is_not_read(storage, how):
             database.execute(f"DROP TRIGGER {trigger}")
         ALTERED[how](database)
     database.close()
-    with Holdout.open(storage, "study") as holdout:
-        for read in (holdout.allotments, holdout.transcript):
-            with pytest.raises(IntegrityError, match="everhold ledger verify"):
-                read()
+    for read in (Holdout.allotments, Holdout.transcript):
+        with pytest.raises(IntegrityError, match="everhold ledger verify"), Holdout.open(storage, "study") as holdout:
+            read(holdout)
+
+
+RECORDS = {
+    "another name": "UPDATE holdouts SET name = 'study2'",
+    "another date": "UPDATE holdouts SET created = replace(created, '20', '30')",
+    "more charged": "UPDATE head SET charged = 7",
+    "other settings": """UPDATE holdouts SET configuration = replace(configuration, '"queries":30', '"queries":31')""",
+}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("how", RECORDS)
+def test_an_altered_record_of_a_holdout_is_neither_opened_nor_listed(tmp_path, how, asked):
+    with create(tmp_path, mechanism="privacy_budget", queries=30) as holdout:
+        if asked:
+            holdout.ask("delay > 3")
+    storage = tmp_path / "study.db"
+    with sqlite3.connect(storage) as database:
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        assert database.execute(RECORDS[how]).rowcount == 1
+        ((name,),) = database.execute("SELECT name FROM holdouts").fetchall()
+    database.close()
+    with pytest.raises(IntegrityError):
+        Holdout.open(storage, name)
+    listed = CliRunner().invoke(app, ["list", str(storage)])
+    assert (listed.exit_code, listed.stdout) == (7, "")
 
 
 VERSIONS = {

@@ -136,7 +136,7 @@ def listed(holdouts: OpenHoldouts, principal: Principal) -> list[dict[str, Any]]
         return []
     with store:
         records = [record for record in store.records() if principal.may_see(record.name)]
-        return [listed_facts(record, store.head(record.id)) for record in records]
+        return [listed_facts(store, record, rows_folder(holdouts.storage)) for record in records]
 
 
 @router.get(

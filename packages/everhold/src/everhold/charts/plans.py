@@ -13,7 +13,7 @@ from everhold.planning.request import MOST_ROWS, PlanRequest
 from everhold.planning.widths import width_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     import altair as alt
 
@@ -37,18 +37,16 @@ def plan_by_queries(request: PlanRequest, *, at: float, radius: float) -> alt.La
         at: Population value of a yes-or-no query, in [0, 1], at which the mechanisms' lines are compared.
         radius: Radius at which the cross of the request is drawn.
     """
-    numbers = _around(request.queries, most=_MOST_QUERIES)
-    points = [_point_of(request.with_queries(number), number, at) for number in numbers]
+    asked = {number: request.with_queries(number) for number in _around(request.queries, most=_MOST_QUERIES)}
     title = f"adaptive queries, for {request.rows:,} rows"
-    return _picture(request, _flat(points), title=title, at=at, cross=(request.queries, radius))
+    return _picture(request, asked, title=title, at=at, cross=(request.queries, radius))
 
 
 def plan_by_rows(request: PlanRequest, *, at: float, radius: float) -> alt.LayerChart:
     """Draw the radius against the number of sealed rows, for the plan's queries. See `plan_by_queries`."""
-    numbers = _around(request.rows, most=MOST_ROWS)
-    points = [_point_of(request.with_rows(number), number, at) for number in numbers]
+    asked = {number: request.with_rows(number) for number in _around(request.rows, most=MOST_ROWS)}
     title = f"sealed rows, for {request.queries:,} adaptive queries"
-    return _picture(request, _flat(points), title=title, at=at, cross=(request.rows, radius))
+    return _picture(request, asked, title=title, at=at, cross=(request.rows, radius))
 
 
 def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
@@ -64,7 +62,7 @@ def plan_by_values(tuned: Mechanism | None) -> alt.LayerChart:
             "guess_and_check cannot serve the request, so there are no half-widths to draw. Change the request."
         )
     counts = sorted({0, min(tuned.surprises, tuned.queries - 1)})
-    points = [
+    points: list[dict[str, Any]] = [
         {"value": round(value, 6), "surprises": surprises, "answer": answer, "width": getattr(width, answer)}
         for surprises in counts
         for value in np.linspace(0.0, 1.0, _VALUES).tolist()
@@ -97,34 +95,31 @@ def _around(center: int, *, most: int) -> list[int]:
     return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
 
 
-def _point_of(request: PlanRequest, number: int, at: float) -> list[dict[str, Any]]:
-    """Return every radius below 1 for one request, as points of the chart at this number of queries or rows."""
+def _radii(request: PlanRequest, at: float) -> dict[str, float]:
+    """Return the radius of a request by each mechanism and published bound, by name."""
     radii = {name: radius_of(name, request) for name in answering()}
     radii[_EXPECTED] = radius_of("guess_and_check", request, at=at)
-    radii |= {name: published_bound(name, request).radius for name in published_statements(request)}
-    return [
-        {"number": number, "radius": radius, "by": name, "published": name in BOUNDS}
-        for name, radius in radii.items()
-        if radius < 1.0
-    ]
-
-
-def _flat(points: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the points of all requests as one list."""
-    return [point for places in points for point in places]
-
-
-def _labels(at: float, incomplete: dict[str, str]) -> str:
-    """Return a Vega expression for the labels of the lines in the legend."""
-    expected = f"guess_and_check (if guesses hold around {at:g})"
-    return f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete)
+    return radii | {name: published_bound(name, request).radius for name in published_statements(request)}
 
 
 def _picture(
-    request: PlanRequest, points: list[dict[str, Any]], *, title: str, at: float, cross: tuple[int, float]
+    request: PlanRequest, asked: Mapping[int, PlanRequest], *, title: str, at: float, cross: tuple[int, float]
 ) -> alt.LayerChart:
-    """Return the chart of radii as lines, with a cross where the request is."""
+    """Return the chart of radii below 1 as lines, with a cross where the request is.
+
+    Args:
+        request: The request that is planned.
+        asked: Requests by their number of queries or rows.
+        title: Title of the axis of these numbers.
+        at: Population value at which the mechanisms' lines are compared.
+        cross: Number and radius of the request.
+    """
     import altair as alt
+
+    points: list[dict[str, Any]] = [
+        {"number": number, "radius": radius, "by": name, "published": name in BOUNDS}
+        for number, each in asked.items() for name, radius in _radii(each, at).items() if radius < 1.0
+    ]  # fmt: skip
 
     looks = {name: (kind.presentation.colour, [1, 0]) for name, kind in answering().items()}
     looks[_EXPECTED] = MECHANISMS["guess_and_check"].presentation.colour, [1, 3]
@@ -136,12 +131,13 @@ def _picture(
     heights = dict(sorted(by_line.items(), key=lambda line: (max(line[1]), -line[1][max(line[1])])))
     points = sorted(points, key=lambda point: list(heights).index(point["by"]))
     incomplete = {} if request.dependence.independent else dict.fromkeys(BOUNDS, "proof incomplete")
+    expected = f"guess_and_check (if guesses hold around {at:g})"
     crossed = [{"number": cross[0], "radius": cross[1]}]
     least = min(point["radius"] for point in points)
     lines = coloured_lines(
         points,
         {name: looks[name] for name in heights},
-        labels=_labels(at, incomplete),
+        labels=f"datum.label == '{_EXPECTED}' ? '{expected}' : " + mechanism_labels(**incomplete),
         covered=covered_lines(heights, log=True),
     ).encode(
         x=alt.X("number:Q", title=title, scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")),
@@ -153,15 +149,8 @@ def _picture(
         ),
         tooltip=["by:N", "number:Q", alt.Tooltip("radius:Q", format=".4f")],
     )
-    place = (
-        alt.Chart({"values": crossed})
-        .mark_point(shape="cross", size=180, color=INK, filled=True, angle=45, opacity=1)
-        .encode(x="number:Q", y="radius:Q")
-    )
-    said = (
-        alt.Chart({"values": crossed})
-        .mark_text(text="your plan", dy=-16, color=INK, fontSize=12)
-        .encode(x="number:Q", y="radius:Q")
-    )
+    here = alt.Chart({"values": crossed}).encode(x="number:Q", y="radius:Q")
+    place = here.mark_point(shape="cross", size=180, color=INK, filled=True, angle=45, opacity=1)
+    said = here.mark_text(text="your plan", dy=-16, color=INK, fontSize=12)
     layered: alt.LayerChart = styled(alt.layer(lines, place, said).properties(width=_WIDTH, height=_HEIGHT))
     return layered

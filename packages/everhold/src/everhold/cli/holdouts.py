@@ -113,11 +113,15 @@ def list_holdouts(
     Example:
       everhold list flights.db
 
+    The ledgers are checked with the stewards' keys. Where a key cannot be read,
+    the line of its holdout has what the database says.
+
     Exit codes:
       0  printed
       2  no storage is given
       4  no such storage
-      8  the token of a service is missing or wrong
+      7  a ledger was altered
+      8  a steward's key, or the token of a service, is missing or wrong
     """
     place = arguments.storage_of(storage)
     if is_address(place):
@@ -125,10 +129,12 @@ def list_holdouts(
             rows = remote_storage(place).holdouts(place)
     else:
         from everhold.ledger import LedgerStore
+        from everhold.ledger.address import rows_beside
         from everhold.sealing.configuration import listed_facts
 
-        with LedgerStore.open(arguments.address_of(place), create=False) as store:
-            rows = [listed_facts(record, store.head(record.id)) for record in store.records()]
+        url = arguments.address_of(place)
+        with LedgerStore.open(url, create=False) as store:
+            rows = [listed_facts(store, record, rows_beside(url)) for record in store.records()]
     show_list(rows, _LISTED, form, document={"holdouts": rows})
 
 

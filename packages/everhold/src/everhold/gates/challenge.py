@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -96,11 +96,11 @@ class Verdict(QueryResult):
             repeated: True if the same challenge was decided before, and this is its verdict.
             refused: True if the challenge was refused, so that nothing was decided.
         """
-        margin, own = margin_of(gate), {} if gate.limit is None else {"challenges": gate.left}
+        margin = margin_of(gate)
         return cls(
             promoted=promoted, low=margin if promoted else None, high=most_gain(gate.metric) if promoted else None,
-            champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges,
-            remaining={**result.remaining, **own}, statement=result.statement, confidence=confidence, gate=gate.name,
+            champion=gate.champion, promotions=gate.promotions, challenges=gate.challenges, gate=gate.name,
+            remaining=gate.remaining(result.remaining), statement=result.statement, confidence=confidence,
             margin=margin, metric=metric_in_words(gate.metric), charged=charged, query=query, repeated=repeated,
             refused=refused, analyst=result.analyst, about=about, shown=shown, challenger=name,
         )  # fmt: skip
@@ -318,21 +318,6 @@ Handed = TypeVar("Handed", bound=Version)
 Made = TypeVar("Made")
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A gate that is to be opened.
-
-    Attributes:
-        account: Public record of the gate, as it will be opened.
-        shown: The first champion, in words.
-        look: Function that evaluates the champion if the gate needs its values. It returns the call that stores them.
-    """
-
-    account: GateAccount
-    shown: str
-    look: Callable[[], Callable[[], None]]
-
-
 def promotions_of(executor: QueryExecutor, name: str) -> list[Entry]:
     """Return the ledger entries of a gate's promotions, in order."""
     return [
@@ -416,10 +401,6 @@ class Evidence(ABC, Generic[Handed]):
             about=champion.about, name=champion.name, confidence=executor.mechanism.confidence,
             promoted=bool(gate.promotions), repeated=True,
         )  # fmt: skip
-
-    def over(self, executor: QueryExecutor) -> Self:
-        """Return the same evidence with another executor, such as one for rows that arrived since."""
-        return replace(self, executor=executor)
 
     @property
     def size(self) -> str:
@@ -539,7 +520,7 @@ def about_runs(metric: Mapping[str, Any]) -> str | None:
 def most_gain(metric: Mapping[str, Any]) -> float | None:
     """Return the largest possible gain in the metric's units, or None for R2 and for ratios."""
     if metric.get("kind") == CASES:
-        if not set(metric["better"]).isdisjoint(metric.get("ratios", ())):
+        if not set(metric["better"]).isdisjoint(metric["ratios"]):
             return None
         widths = {each["name"]: float(each["high"]) - float(each["low"]) for each in metric["metrics"]}
         return max(widths[name] for name in metric["better"])
@@ -575,12 +556,13 @@ def claims_in_words(description: Mapping[str, Any]) -> str:
     """Return the claims of a gate about cases in words.
 
     Examples:
-        >>> claims_in_words({"better": ["accuracy"], "not_worse": {"cost": 0.02}})
+        >>> guarded = {"better": ["accuracy"], "not_worse": {"cost": 0.02}, "limits": {}, "missing": "refuse"}
+        >>> claims_in_words(guarded)
         'accuracy (guard: cost at most 0.02 worse than the baseline)'
     """
     better = " or ".join(description["better"])
     slacks = description["not_worse"].items()
     held = [f"{name} at most {at_least(slack)} worse than the baseline" for name, slack in slacks]
-    guards = ", ".join([*held, *description.get("limits", {})])
-    told = "; ".join(filter(None, [guards and f"guard: {guards}", MISSING[description.get("missing", "refuse")]]))
+    guards = ", ".join([*held, *description["limits"]])
+    told = "; ".join(filter(None, [guards and f"guard: {guards}", MISSING[description["missing"]]]))
     return f"{better} ({told})" if told else str(better)

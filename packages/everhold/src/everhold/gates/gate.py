@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from everhold.answers import estimand_in_words
@@ -19,7 +19,7 @@ from everhold.asking.unsealing import as_row, disclosed
 from everhold.display import Display, Facts, at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
 from everhold.gates import challenge
-from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, Gates
+from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
 from everhold.ledger.acts import GATE, EntryCounts
 from everhold.ledger.store import all_entries
 from everhold.queries.query import QueryPlan
@@ -104,7 +104,7 @@ class Gate(SeesArrivals):
 
     def _see_arrivals(self) -> None:
         super()._see_arrivals()
-        self._evidence = self._evidence.over(self._executor)
+        self._evidence = replace(self._evidence, executor=self._executor)
 
     def __repr__(self) -> str:
         return f"Gate({', '.join(filter(None, (repr(self.name), self._evidence.size)))})"
@@ -267,12 +267,11 @@ class Gate(SeesArrivals):
         """
         head = self._executor.ledger.head()
         gate, executor = self._evidence.gate_at(head), self._evidence.answering(head)
-        limits = {} if gate.limit is None else {"challenges": gate.left}
         return Facts({
             **challenge.described_gate(gate),
             "holdout": executor.record.name,
             **self._evidence.facts(gate, head),
-            "remaining": {**executor.remaining(head), **limits},
+            "remaining": gate.remaining(executor.remaining(head)),
             "statement": self._executor.promise.statement,
             "confidence": self._executor.promise.confidence,
         })  # fmt: skip
@@ -289,7 +288,7 @@ class Gate(SeesArrivals):
         """Return all champions so far, each with the interval of its gain over the one before, and the budget spent."""
         head = self._executor.ledger.head()
         executor, gate = self._evidence.answering(head), self._evidence.gate_at(head)
-        said, limits = challenge.described_gate(gate), {} if gate.limit is None else {"challenges": gate.left}
+        said = challenge.described_gate(gate)
         first: dict[str, Any] = {
             "number": 0, "champion": gate.first, "over": None, "entry": None, "asked_at": None, "low": None,
             "high": None, "since_first": None, "nats": None,
@@ -307,7 +306,7 @@ class Gate(SeesArrivals):
             })  # fmt: skip
         return GateHistory(
             gate=self.name, metric=said["metric"], margin=said["margin"], challenges=gate.challenges,
-            promotions=gate.promotions, remaining={**executor.remaining(head), **limits},
+            promotions=gate.promotions, remaining=gate.remaining(executor.remaining(head)),
             nats=challenge.next_nats(executor.mechanism, executor.state_from(head)),
             about=challenge.about_runs(gate.metric), confidence=executor.promise.confidence,
             statement=executor.promise.statement, champions=champions,
@@ -464,23 +463,29 @@ class Gate(SeesArrivals):
         return found
 
 
-def record_gate(executor: QueryExecutor, opening: challenge.Opening) -> None:
-    """Store the first champion, and record the act of the steward that opens a gate.
-
-    Raises:
-        QueryRejected: If an analyst opens the gate, or the study is closed. Nothing was changed.
-    """
+def check_may_open(executor: QueryExecutor) -> None:
+    """Raise QueryRejected if an analyst opens a new gate, or the study is closed."""
     executor.check_steward("open a new gate")
-    if executor.ledger.latest().accounts.closed:  # before anybody looks at the sealed rows
+    if executor.ledger.latest().accounts.closed:
         raise QueryRejected(CLOSED_STUDY)
-    gate = opening.account
+
+
+def record_gate(executor: QueryExecutor, gate: GateAccount, champion: str, keep: Callable[[], None]) -> None:
+    """Record the act of the steward that opens a gate.
+
+    Args:
+        executor: Executor of the open holdout.
+        gate: Public record of the gate, as it will be opened.
+        champion: The first champion, in words.
+        keep: Function that stores the first champion.
+    """
     public = {
         "kind": GATE, "gate": gate.name, "metric": dict(gate.metric), "margin": gate.margin, "challenges": gate.limit,
         "champion": gate.champion, **({"arrived": gate.arrived} if gate.arrived else {}),
     }  # fmt: skip
-    shown = f"gate {gate.name!r}: {opening.shown} is the champion"
+    shown = f"gate {gate.name!r}: {champion} is the champion"
     draft = challenge.act(public, shown, identity={"kind": GATE, "gate": gate.name})
-    challenge.record_act(executor, draft, Gates, keep=opening.look())
+    challenge.record_act(executor, draft, Gates, keep=keep)
 
 
 def checked_name(name: Any) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from everhold.gates.challenge import next_nats
-from everhold.gates.opening import CaseRules, often_disagrees, with_champion
+from everhold.gates.opening import often_disagrees, suite_of, with_champion
 from everhold.gates.steps import PolicyPlan
 from everhold.gates.units import PairedResults, UnitPlan
 from everhold.mechanisms import GuessAndCheck
@@ -88,9 +88,8 @@ class SimulatedGate:
         self, champion: NDArray[np.float64], opened: NDArray[np.float64], *, challenges: int, confidence: float = 0.95
     ) -> None:
         cases = len(champion)
-        rules = CaseRules(name="gate", better="passed", units="runs")
         results = {case: runs.tolist() for case, runs in enumerate(champion)}
-        suite = with_champion(rules.suite(range(cases)), results)
+        suite = with_champion(suite_of(range(cases), better="passed", units="runs"), results)
         if len(opened) and often_disagrees(suite, opened[:, :, None]):
             suite = replace(suite, tail=True)
         self._plan = UnitPlan(suite, np.arange(cases))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,7 +16,7 @@ from everhold.asking.session import CaseClaims, GateTerms
 from everhold.errors import NotFound, QueryRejected, VacuousGuaranteeWarning, warn_caller
 from everhold.gates import challenge
 from everhold.gates.cases import CaseEvidence
-from everhold.gates.gate import Gate, checked_limit, checked_name, record_gate
+from everhold.gates.gate import Gate, check_may_open, checked_limit, checked_name, record_gate
 from everhold.gates.records import COMPLETED, GateAccount, Gates, baseline_file
 from everhold.gates.results import CaseSuite, limits_for, metrics_for, runs_by_case, warn_of_copies
 from everhold.gates.rows import open_row_gate, rows_left
@@ -43,10 +43,9 @@ class HoldoutGates(HoldoutAccessor):
         heads = (read() for read in (ledger.latest, ledger.head))
         known = (gate for head in heads if (gate := head.accounts.of(Gates).by_name.get(name)) is not None)
         if metric is None and (claimed or not all(gate.about_rows for gate in islice(known, 1))):
-            given.pop("training", None)
-            baseline = given.pop("baseline", None)
-            rules = CaseRules(name=name, **given)
-            return open_case_gate(self._executor, self._folder, rules, champion=champion, baseline=baseline)
+            if given.pop("training", None) is not None:
+                raise TypeError("training is only for gates about rows. Leave it out.")
+            return open_case_gate(self._executor, self._folder, name, champion=champion, **given)
         claims = {claim: given.pop(claim) for claim in CaseClaims.__annotations__ if claim in given}
         if others := [claim for claim, value in claims.items() if value is not None]:
             raise TypeError(f"{others[0]} is only for gates about cases. Pass better= or any_of= with it.")
@@ -75,94 +74,84 @@ class HoldoutGates(HoldoutAccessor):
         for gate in known.values():
             said, about = challenge.described_gate(gate), challenge.about_runs(gate.metric)
             promotions = enumerate(counts.promotions.get(gate.name, []), 1)
-            certified: dict[str, Any] = {
-                name: said[name] for name in ("gate", "metric", "margin", "limit", "challenges")
-            }
-            if about:
-                certified["metric"] += f"; about {about}"
-            certified["first"] = gate.first
-            certified["promotions"] = [
-                {**step, **challenge.bounds_of(gate, number, head.accounts)} for number, step in promotions
-            ]  # fmt: skip
-            if gate.name in completed:
-                certified["completed"] = completed[gate.name]
-            if gate.checks:
-                certified["checks"] = {"made": gate.checks, "charged": gate.marks}
-            gates.append(certified)
+            gates.append({
+                "gate": gate.name, "metric": said["metric"] + (f"; about {about}" if about else ""),
+                "margin": said["margin"], "limit": gate.limit, "challenges": gate.challenges, "first": gate.first,
+                "promotions": [
+                    {**step, **challenge.bounds_of(gate, number, head.accounts)} for number, step in promotions
+                ],
+                **({"completed": completed[gate.name]} if gate.name in completed else {}),
+                **({"checks": {"made": gate.checks, "charged": gate.marks}} if gate.checks else {}),
+            })  # fmt: skip
         return {"gates": gates} if gates else {}
 
 
 _POPULATIONS = {"cases": challenge.NEW_CASES, "runs": challenge.NEW_RUNS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseRules:
-    """The claims, cases and limits of a new gate about cases, as `everhold.Holdout.gate` takes them."""
+def suite_of(
+    ids: Sequence[Any], *, better: str | None = None, any_of: Sequence[str] | None = None,
+    not_worse: Mapping[str, float] | None = None, margin: float = 0.0, units: str = "cases",
+    ranges: Mapping[str, tuple[float, float]] | None = None, lower: Iterable[str] | None = None,
+    at_most: Mapping[str, float] | None = None, at_least: Mapping[str, float] | None = None, tail: bool = False,
+    missing: str = "refuse",
+) -> CaseSuite:  # fmt: skip
+    """Build the suite of cases and claims, before there are results. `everhold.Holdout.gate` explains the claims.
 
-    name: str
-    better: str | None = None
-    any_of: Sequence[str] | None = None
-    not_worse: Mapping[str, float] | None = None
-    margin: float = 0.0
-    challenges: int | None = None
-    units: str = "cases"
-    ranges: Mapping[str, tuple[float, float]] | None = None
-    lower: Iterable[str] | None = None
-    at_most: Mapping[str, float] | None = None
-    at_least: Mapping[str, float] | None = None
-    tail: bool = False
-    missing: str = "refuse"
+    Args:
+        ids: Ids of all cases of the suite.
+        better: The success.
+        any_of: Several successes, of which any one is enough.
+        not_worse: Guards against the baseline, with their slacks.
+        margin: A success has to be better by more than this.
+        units: What the promise is about, ``"cases"`` or ``"runs"``.
+        ranges: Least and largest number of columns, by name.
+        lower: Metrics of which less is better.
+        at_most: Guards against fixed numbers from above.
+        at_least: Guards against fixed numbers from below.
+        tail: True if the binomial tail proves successes about yes-or-no runs (Lemma Y); False if bets prove them.
+        missing: What becomes of runs without a result, a key of `everhold.gates.challenge.MISSING`.
 
-    def suite(self, ids: Sequence[Any]) -> CaseSuite:
-        """Build the suite of cases and claims, before there are results.
-
-        Args:
-            ids: Ids of all cases of the suite.
-
-        Raises:
-            QueryRejected: If the claims are not possible, or a name cannot be used. Nothing was changed.
-        """
-        checked_name(self.name)
-        checked_limit(self.challenges)
-        better, any_of, not_worse, ranges = self.better, self.any_of, self.not_worse or {}, self.ranges or {}
-        at_most, at_least = self.at_most or {}, self.at_least or {}
-        limits = (*map(str, at_most), *map(str, at_least))
-        if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
-            raise QueryRejected(
-                "better and any_of are both given, both missing, or empty. Pass one of "
-                "better='metric' and any_of=['metric', ...]."
-            )
-        if self.units not in _POPULATIONS:
-            raise QueryRejected(f"units is {brief(self.units)}. Pass 'cases' or 'runs'.")
-        successes = (better,) if better is not None else tuple(any_of or ())
-        metrics, ratios = metrics_for(successes, not_worse, ranges=ranges, lower=self.lower, limits=limits)
-        width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
-        if set(successes) & set(not_worse):
-            raise QueryRejected(
-                f"{', '.join(sorted(set(successes) & set(not_worse)))} is in not_worse= and also in better= or "
-                "any_of=. Name it in one of them."
-            )
-        if not all(0.0 <= as_float(self.margin) < width[name] for name in successes):
-            raise QueryRejected(
-                f"margin is {brief(self.margin)}. Pass a number of at least 0 that is less "
-                "than the range of each success."
-            )
-        if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
-            raise QueryRejected(
-                "A number in not_worse= is outside the range of its metric. Pass a number above 0 and below the "
-                "width of this range, by which the metric may be worse."
-            )
-        if self.missing not in challenge.MISSING or (self.missing != "refuse" and ratios):
-            raise QueryRejected(
-                f"missing is {brief(self.missing)}. Pass one of {', '.join(map(repr, challenge.MISSING))}, and only "
-                "'refuse' where a ratio is compared, which has no worst value."
-            )
-        slacks = {name: float(slack) for name, slack in not_worse.items()}
-        fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
-        return CaseSuite(
-            ids, (*metrics, *fixed), successes, float(self.margin), slacks, 1, _POPULATIONS[self.units], numbers,
-            ratios, self.tail, self.missing,
-        )  # fmt: skip
+    Raises:
+        QueryRejected: If the claims are not possible. Nothing was changed.
+    """
+    not_worse, ranges, at_most, at_least = not_worse or {}, ranges or {}, at_most or {}, at_least or {}
+    limits = (*map(str, at_most), *map(str, at_least))
+    if (better is None) == (any_of is None) or (any_of is not None and not list(any_of)):
+        raise QueryRejected(
+            "better and any_of are both given, both missing, or empty. Pass one of "
+            "better='metric' and any_of=['metric', ...]."
+        )
+    if units not in _POPULATIONS:
+        raise QueryRejected(f"units is {brief(units)}. Pass 'cases' or 'runs'.")
+    successes = (better,) if better is not None else tuple(any_of or ())
+    metrics, ratios = metrics_for(successes, not_worse, ranges=ranges, lower=lower, limits=limits)
+    width = {metric.name: metric.width for metric in metrics} | dict.fromkeys(ratios, math.inf)
+    if set(successes) & set(not_worse):
+        raise QueryRejected(
+            f"{', '.join(sorted(set(successes) & set(not_worse)))} is in not_worse= and also in better= or "
+            "any_of=. Name it in one of them."
+        )
+    if not all(0.0 <= as_float(margin) < width[name] for name in successes):
+        raise QueryRejected(
+            f"margin is {brief(margin)}. Pass a number of at least 0 that is less than the range of each success."
+        )
+    if not all(0.0 < as_float(slack) < width[name] for name, slack in not_worse.items()):
+        raise QueryRejected(
+            "A number in not_worse= is outside the range of its metric. Pass a number above 0 and below the "
+            "width of this range, by which the metric may be worse."
+        )
+    if missing not in challenge.MISSING or (missing != "refuse" and ratios):
+        raise QueryRejected(
+            f"missing is {brief(missing)}. Pass one of {', '.join(map(repr, challenge.MISSING))}, and only "
+            "'refuse' where a ratio is compared, which has no worst value."
+        )
+    slacks = {name: float(slack) for name, slack in not_worse.items()}
+    fixed, numbers = limits_for(at_most, at_least, ranges=ranges)
+    return CaseSuite(
+        ids, (*metrics, *fixed), successes, float(margin), slacks, 1, _POPULATIONS[units], numbers, ratios, tail,
+        missing,
+    )  # fmt: skip
 
 
 def check_terms(gate: str, **terms: Any) -> None:
@@ -175,20 +164,24 @@ def check_terms(gate: str, **terms: Any) -> None:
     if share is not None:
         checked_share(share)
     checked_limit(planned)
-    CaseRules(name=gate, **terms).suite(())
+    checked_name(gate)
+    suite_of((), **terms)
 
 
 def open_case_gate(
-    executor: QueryExecutor, folder: Path, rules: CaseRules, *, champion: Any, baseline: Any
+    executor: QueryExecutor, folder: Path, name: str, *, champion: Any, baseline: Any = None,
+    challenges: int | None = None, **claims: Any,
 ) -> Gate:  # fmt: skip
     """Open a gate about cases. Opening it for the first time is an act of the steward, which is recorded in the ledger.
 
     Args:
         executor: Executor of the open holdout.
         folder: Private folder of the holdout's rows.
-        rules: Rules of the gate. They may leave out the claims if the gate exists already.
+        name: Name of the gate.
         champion: Results of the first champion. None if the gate exists already.
         baseline: Results with which guards compare. None for those of the first champion.
+        challenges: Largest number of challenges that the gate answers. None if only the holdout's budget limits them.
+        claims: Claims, as `suite_of` takes them. They may be left out if the gate exists already.
 
     Raises:
         QueryRejected: If the gate cannot be opened with these claims, or a gate of this name has other claims. Nothing
@@ -202,38 +195,38 @@ def open_case_gate(
         )
     head = executor.ledger.head()
     executor.state_from(head)
-    known = head.accounts.of(Gates).by_name.get(rules.name)
-    if rules.better is None and rules.any_of is None:
+    known = head.accounts.of(Gates).by_name.get(name)
+    if claims.get("better") is None and claims.get("any_of") is None:
         if known is None:
-            raise NotFound(f"There is no gate named {brief(rules.name)}. Pass better=... to open a new one.")
-        return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
+            raise NotFound(f"There is no gate named {brief(name)}. Pass better=... to open a new one.")
+        return Gate(CaseEvidence(name, executor, folder, known.metric))
     if executor.schema.row_id is None:
         raise QueryRejected(
             "The holdout has no row ids, by which results are matched with cases. Create "
             "it with rows=eh.Rows(row_id='case')."
         )
-    suite = rules.suite(tuple(executor.sealed.row_ids(executor.schema.row_id)))
+    checked_name(name)
+    limit, suite = checked_limit(challenges), suite_of(tuple(executor.sealed.row_ids(executor.schema.row_id)), **claims)
     if known is not None:
         _check_same(known, suite)
-        return Gate(CaseEvidence(rules.name, executor, folder, known.metric))
+        return Gate(CaseEvidence(name, executor, folder, known.metric))
     if champion is None:
         raise QueryRejected("A new gate needs a champion. Pass champion=..., the results to beat.")
     suite = with_champion(suite, champion)
-    evidence = CaseEvidence(rules.name, executor, folder, suite.describe())
+    evidence = CaseEvidence(name, executor, folder, suite.describe())
     first = suite.values(champion)
     fixed = first if baseline is None else suite.values(baseline)
     identity = evidence.named("the first champion").digest
     margin = 0.0 if suite.first is None else suite.margin / suite.first.width
-    account = GateAccount(
-        rules.name, evidence.described, margin, checked_limit(rules.challenges), identity, identity
-    )  # fmt: skip
+    account = GateAccount(name, evidence.described, margin, limit, identity, identity)
 
     def keep() -> None:
         evidence.keep(identity, first)
-        evidence.keep(baseline_file(rules.name), fixed)
+        evidence.keep(baseline_file(name), fixed)
 
     shown = f"{challenge.claims_in_words(evidence.described)} of the first champion"
-    record_gate(executor, challenge.Opening(account, shown, lambda: keep))
+    check_may_open(executor)
+    record_gate(executor, account, shown, keep)
     units = evidence.units
     for guard, least in units.least_slacks(evidence.next_nats(head)).items():
         warn_caller(VacuousGuaranteeWarning(

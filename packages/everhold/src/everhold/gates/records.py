@@ -100,6 +100,10 @@ class GateAccount:
         """Number of further challenges that the gate's own limit allows."""
         return (MOST_CHALLENGES if self.limit is None else self.limit) - self.challenges
 
+    def remaining(self, of_budget: Mapping[str, int]) -> dict[str, int]:
+        """Return what is left by name: of a budget, and of the gate's own limit if it has one."""
+        return {**of_budget, **({} if self.limit is None else {"challenges": self.left})}
+
     @property
     def about_rows(self) -> bool:
         """Whether the gate is about rows, and not about cases."""
@@ -180,7 +184,7 @@ class Gates(LedgerExtension):
             ValueError: If the ledger cannot have such an entry at this place. The message says why.
         """
         if source == COMPLETED:
-            gate, arrived = self._gate_of(description), _arrived_in(description)
+            gate, arrived = self.by_name.get(str(description.get("gate"))), _arrived_in(description)
             if gate is None or description.get("champion") != gate.champion or arrived <= gate.arrived:
                 raise ValueError(
                     "an entry completes a model that is not the champion of its gate, or completes it with no later "
@@ -215,7 +219,7 @@ class Gates(LedgerExtension):
                 "futility cost a surprise"
             )
         champion, challenger = description.get("champion"), description.get("challenger")
-        gate = self._gate_of(description)
+        gate = self.by_name.get(str(description.get("gate")))
         if gate is None or not _is_digest(challenger):
             raise ValueError("the entry of a challenge is malformed")
         if champion != gate.champion:
@@ -231,10 +235,6 @@ class Gates(LedgerExtension):
                 arrived=arrived if gate.about_rows else 0,
             )  # fmt: skip
         self.by_name[gate.name] = after
-
-    def _gate_of(self, description: Mapping[str, Any]) -> GateAccount | None:
-        name = description.get("gate")
-        return self.by_name.get(name) if isinstance(name, str) else None
 
 
 def _arrived_in(description: Mapping[str, Any]) -> int:

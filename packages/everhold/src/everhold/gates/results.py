@@ -19,6 +19,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import Display
 from everhold.errors import CaseRejected, CaseWarning, QueryRejected, warn_caller
 from everhold.gates.challenge import NEW_RUNS
+from everhold.gates.records import CASES
 from everhold.guarantees.intervals.claims import MOST_STAKE, GateClaim
 
 if TYPE_CHECKING:
@@ -97,27 +98,17 @@ class CaseSuite:
 
     def describe(self) -> dict[str, Any]:
         """Return everything but the ids as the plain data that the ledger holds."""
-        first = self.metrics[0]
-        return {
-            "kind": "cases", "population": self.population, "runs": self.runs, "better": list(self.better),
-            "margin": self.margin, "not_worse": dict(self.not_worse),
-            "metrics": [each.described() for each in self.metrics],
-            "low": first.low, "high": first.high, **({"limits": dict(self.limits)} if self.limits else {}),
-            **({"ratios": {name: asdict(ratio) for name, ratio in self.ratios.items()}} if self.ratios else {}),
-            **({"tail": True} if self.tail else {}),
-            **({} if self.missing == "refuse" else {"missing": self.missing}),
-        }  # fmt: skip
+        described = asdict(self.over(()))
+        del described["ids"]
+        return {"kind": CASES, **described}
 
     @classmethod
     def read(cls, described: Mapping[str, Any], ids: Sequence[Any]) -> Self:
         """Rebuild the suite from the plain data that `describe` returned."""
-        return cls(
-            ids, tuple(map(CaseMetric.read, described["metrics"])), tuple(described["better"]),
-            described["margin"], described["not_worse"], described["runs"], described["population"],
-            described.get("limits", {}),
-            {name: CaseRatio(**ratio) for name, ratio in described.get("ratios", {}).items()},
-            described.get("tail", False), described.get("missing", "refuse"),
-        )  # fmt: skip
+        made = {name: value for name, value in described.items() if name != "kind"}
+        made["better"], made["metrics"] = tuple(made["better"]), tuple(map(CaseMetric.read, made["metrics"]))
+        made["ratios"] = {name: CaseRatio(**ratio) for name, ratio in made["ratios"].items()}
+        return cls(ids, **made)
 
     def values(self, results: Any, cases: Sequence[Any] | None = None) -> NDArray[np.float64]:
         """Return results as an array (cases, runs, metrics) of numbers within the metrics' ranges.
@@ -387,16 +378,10 @@ class CaseMetric:
             return numbers[0]
         return sum(part[1] * number for part, number in zip(self.parts, numbers, strict=True))
 
-    def described(self) -> dict[str, Any]:
-        """Return the metric as plain JSON data."""
-        plain = asdict(self)
-        parts = plain.pop("parts")
-        return {**plain, "parts": [list(part) for part in parts]} if parts else plain
-
     @classmethod
     def read(cls, described: Mapping[str, Any]) -> Self:
-        """Rebuild the metric from the plain data that `described` returned."""
-        return cls(**{**described, "parts": tuple(tuple(part) for part in described.get("parts", ()))})
+        """Rebuild the metric from the plain data in the description of its suite."""
+        return cls(**{**described, "parts": tuple(map(tuple, described["parts"]))})
 
     @property
     def worst(self) -> float:

@@ -25,7 +25,7 @@ from everhold.estimand import about_of, marked
 from everhold.gates import challenge
 from everhold.gates.candidates import Candidate, Gain, Gained, GateMetric, checked_margin, metric_of
 from everhold.gates.challenge import Challenge
-from everhold.gates.gate import Gate, Telling, checked_limit, checked_name, record_gate
+from everhold.gates.gate import Gate, Telling, check_may_open, checked_limit, checked_name, record_gate
 from everhold.gates.records import COMPLETED, Champion, GateAccount, Gates, ModelStore, arrival_name
 from everhold.ledger import Head, Outcome
 from everhold.ledger.acts import PROMOTED, Accounts
@@ -85,25 +85,9 @@ class RowEvidence(challenge.Evidence[RowVersion]):
         about = about_of(self.executor.schema, by_position=made.bound.by_position)
         return RowVersion(made.bound.query, made.bound.shown, about, None, made, given, training)
 
-    def opening(self, champion: Any, training: Any, *, margin: Any, limit: int | None) -> challenge.Opening:
-        """Build the opening of the gate, which evaluates and stores this first champion."""
-        first = self.version(champion, training=training).candidate
-        arrived = 0 if (growth := growth_of(self.executor)) is None else growth.account.arrivals
-        account = GateAccount(
-            self.name,
-            first.metric,
-            checked_margin(margin, first),
-            limit,
-            first.bound.query,
-            first.bound.query,
-            arrived=arrived,
-        )
-
-        def look() -> Any:
-            made = first.as_champion(self.executor.sealed, unit=self.executor.mechanism.unit)
-            return lambda: self.champions.settle(self.champions.write(made), made.digest)
-
-        return challenge.Opening(account, first.bound.shown, look)
+    def keep(self, champion: Champion) -> None:
+        """Write the file of a champion of the gate."""
+        self.champions.settle(self.champions.write(champion), champion.digest)
 
     def answering(self, head: Head) -> QueryExecutor:
         """Return the executor of the tree whose next answer is expected to be the narrowest."""
@@ -188,10 +172,10 @@ class RowEvidence(challenge.Evidence[RowVersion]):
                     "the status of the gate, and try again."
                 )
 
-        def keep() -> None:
-            self.champions.settle(self.champions.write(replace(made, digest=gate.champion)), gate.champion)
-
-        challenge.record_act(executor, challenge.act(public, shown), Gates, check=check, keep=keep)
+        challenge.record_act(
+            executor, challenge.act(public, shown), Gates, check=check,
+            keep=lambda: self.keep(replace(made, digest=gate.champion)),
+        )  # fmt: skip
 
     def _check_same_champion(
         self, gate: GateAccount, known: Champion, new: Candidate, given: Any, window: QueryExecutor
@@ -348,11 +332,16 @@ def open_row_gate(
     measure = metric_of(metric, None if known is None else known.metric)
     evidence = RowEvidence(name, executor, folder, measure)
     if champion is not None:
-        opening = evidence.opening(champion, training, margin=margin, limit=limit)
+        first = evidence.version(champion, training=training).candidate
+        arrived = 0 if (growth := growth_of(executor)) is None else growth.account.arrivals
+        asked, slack = first.bound.query, checked_margin(margin, first)
+        account = GateAccount(name, first.metric, slack, limit, asked, asked, arrived=arrived)
         if known is None:
-            record_gate(executor, opening)
+            check_may_open(executor)  # before anybody looks at the sealed rows
+            made = first.as_champion(executor.sealed, unit=executor.mechanism.unit)
+            record_gate(executor, account, first.bound.shown, lambda: evidence.keep(made))
             known = executor.ledger.latest().accounts.of(Gates).by_name[name]  # where another was faster, its gate
-        _check_same(known, opening.account)
+        _check_same(known, account)
     assert known is not None
     return Gate(replace(evidence, metric=replace(measure, description=known.metric)), telling=telling)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +14,7 @@ from everhold.dependence import dependence_from_dict
 from everhold.errors import IntegrityError
 from everhold.estimand import FEATURES, PUBLIC
 from everhold.mechanisms import Mechanism, mechanism_from_dict
-from everhold.sealing.storage import StewardKey, is_folder_name
+from everhold.sealing.storage import KEY_FILE, StewardKey, is_folder_name
 from everhold.strict_json import digest
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from everhold.ledger import Head, HoldoutRecord
+    from everhold.ledger import HoldoutRecord, LedgerStore
     from everhold.sealing.intake.request import SealRequest
 
 DEALT = "dealt"
@@ -299,11 +300,27 @@ def drawn_from_rows(configuration: Mapping[str, Any]) -> int | None:
     return int(rows) if rows > configuration["training_rows"] else None
 
 
-def listed_facts(record: HoldoutRecord, head: Head) -> dict[str, Any]:
-    """Return the facts that a list of holdouts shows about one holdout. No sealed file is opened."""
+def listed_facts(store: LedgerStore, record: HoldoutRecord, rows: Path) -> dict[str, Any]:
+    """Return a holdout's line in a list of all. No sealed file is opened.
+
+    The seals are checked if the steward's key can be read; else the line has what the database says.
+
+    Args:
+        store: The open ledger.
+        record: The record of the holdout.
+        rows: Folder with the private folders of the holdouts.
+
+    Raises:
+        IntegrityError: If its settings, its name or its counts were altered.
+        AuthError: If the key is another one, or is open to other users.
+    """
     configuration = record.configuration
     check_settings(configuration)
-    mechanism = configuration["mechanism"]
+    mechanism, path = configuration["mechanism"], rows / configuration["folder"] / KEY_FILE
+    if os.access(path, os.R_OK):
+        head = store.of(record, StewardKey.load(path, public_key=configuration["public_key"]).seal_key).head_of(record)
+    else:
+        head = store.head(record.id)
     return {
         "name": record.name,
         **{name: configuration[name] for name in ("rows", "training_rows")},

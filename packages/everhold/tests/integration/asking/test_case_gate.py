@@ -305,6 +305,13 @@ def test_another_gate_of_that_name_is_refused(holdout):
             holdout.gate(better="accuracy", champion=results(0.5), **other)
 
 
+def test_training_predictions_belong_to_gates_about_rows(holdout):
+    for claims in ({"better": "accuracy", "champion": results(0.3)}, {}):
+        with pytest.raises(TypeError, match="training is only for gates about rows"):
+            holdout.gate(training=[0, 1], **claims)
+        holdout.gate(better="accuracy", champion=results(0.3))
+
+
 def test_without_a_way_to_prove_it_the_challenge_is_refused(tmp_path):
     with create(tmp_path) as holdout:
         gate = holdout.gate(better="accuracy", margin=0.8, champion=results(0.1))
