@@ -793,9 +793,9 @@ MUTATIONS = [
     ),
     Mutation(
         "seals",
-        "a holdout is opened and listed with the name, date and settings of its ledger alone",
-        "everhold/ledger/ledger.py",
-        "if begins != holdout_hash(holdout=record.id, **public):",
+        "a holdout is opened and listed with the name, date and settings of its creation alone",
+        "everhold/mechanisms/records.py",
+        'if stored.get("configuration") != settings:',
         "if False:",
         (
             "everhold/integration/test_altered_ledgers.py::test_an_altered_record_of_a_holdout_is_neither_opened_nor_listed",

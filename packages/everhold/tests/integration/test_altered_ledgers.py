@@ -89,9 +89,10 @@ def test_an_altered_entry_is_not_read(storage, how):
             database.execute(f"DROP TRIGGER {trigger}")
         ALTERED[how](database)
     database.close()
-    for read in (Holdout.allotments, Holdout.transcript):
-        with pytest.raises(IntegrityError, match="everhold ledger verify"), Holdout.open(storage, "study") as holdout:
-            read(holdout)
+    with Holdout.open(storage, "study") as holdout:
+        for read in (holdout.allotments, holdout.transcript):
+            with pytest.raises(IntegrityError, match="everhold ledger verify"):
+                read()
 
 
 RECORDS = {

@@ -61,7 +61,7 @@ from everhold.sealing.storage import (
     rows_folder,
     storage_url,
 )
-from everhold.strict_json import canonical, digest
+from everhold.strict_json import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -271,9 +271,9 @@ def record_all(
         name_the_whole([(name, made.configuration) for (name, _), (_, made) in zip(creations, sealed, strict=True)])
         new = []
         for (name, creation), (folder, made) in zip(creations, sealed, strict=True):
-            state = made.mechanism.start(first_noise(creation.request.seed)).bound(digest(made.configuration))
+            state = made.mechanism.start(first_noise(creation.request.seed))
             head_file = partial(HeadFile.of, folder, made.key.seal_key)
-            new.append(NewHoldout(name, made.configuration, state, made.key.seal_key, head_file))
+            new.append(NewHoldout(name, made.configuration, state.bound, made.key.seal_key, head_file))
         store = LedgerStore.open(url)
         try:
             records = store.create_all(new, beside=[each.name for each in others])

@@ -110,7 +110,7 @@ class HoldoutSession(SeesArrivals):
             raise IntegrityError(altered)
         head_file = HeadFile.of(folder, holdout=record.id, seal_key=key.seal_key)
         ledger = store.of(record, key.seal_key, head_file)
-        head = ledger.head_of(record)
+        head = ledger.head()
         State.of(head.state, record.settings)
         self._folder = folder
         self.silent = False  # whether queries are silent unless they say otherwise, as in a study

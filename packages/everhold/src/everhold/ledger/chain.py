@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from everhold.strict_json import digest
+from everhold.strict_json import canonical, digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,8 +58,9 @@ class HoldoutRecord:
 
     @cached_property
     def settings(self) -> str:
-        """SHA-256 of the configuration, which every stored state of the holdout includes."""
-        return digest(self.configuration)
+        """SHA-256 of all four, with which the ledger begins and which every stored state of the holdout includes."""
+        public = {"name": self.name, "created": self.created, "configuration": canonical(self.configuration)}
+        return holdout_hash(holdout=self.id, **public)
 
 
 @dataclass(frozen=True, slots=True)

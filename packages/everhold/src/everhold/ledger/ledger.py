@@ -23,7 +23,6 @@ from sqlalchemy.exc import IntegrityError as ConstraintFailed
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
-from everhold.arguments import brief
 from everhold.errors import EverholdError, HoldoutNotFound, IntegrityError, Unavailable
 from everhold.ledger.acts import Head
 from everhold.ledger.chain import (
@@ -33,11 +32,9 @@ from everhold.ledger.chain import (
     EntryDraft,
     EntryIndex,
     HashedEntry,
-    HoldoutRecord,
     Numbers,
     Outcome,
     entry_hash,
-    holdout_hash,
     seal_of,
 )
 from everhold.ledger.database import LedgerDatabase, database_errors, queries_in_order
@@ -139,24 +136,6 @@ class Ledger:
             IntegrityError: If the head was altered or set back.
         """
         return self.look_up([])[0]
-
-    def head_of(self, record: HoldoutRecord) -> Head:
-        """Return the ledger's head, after a check that the ledger begins with this record of its holdout.
-
-        Raises:
-            IntegrityError: If the head was altered or set back, or the holdout's name, date or settings were altered.
-        """
-        head = self.head()
-        with self.database.transaction() as connection, database_errors():
-            begins = head.entry_hash if head.sequence == 0 else self._stored.hash_of(connection, 0)
-        public = {"name": record.name, "created": record.created, "configuration": canonical(record.configuration)}
-        if begins != holdout_hash(holdout=record.id, **public):
-            raise IntegrityError(
-                f"The ledger does not begin with the name, the date and the settings of the holdout "
-                f"{brief(record.name)}: these or its first entry were altered. Run 'everhold ledger verify' and "
-                "restore a backup."
-            )
-        return head
 
     def latest(self) -> Head:
         """Return the newest head that this process has seen, or read it from the database.
@@ -601,7 +580,7 @@ class SealedReader:
                 "is the steward's, then run 'everhold ledger verify'."
             )
         if known is not None:
-            known.check(Reached.of(found), lambda: self.hash_of(connection, known.sequence))
+            known.check(Reached.of(found), lambda: self._hash_of_entry(connection, known.sequence))
         return found, known
 
     def entry(self, row: Sequence[Any]) -> Entry:
@@ -622,7 +601,7 @@ class SealedReader:
             known[row.query] = row.sequence, row.answer
         return known
 
-    def hash_of(self, connection: Connection, sequence: int) -> str | None:
+    def _hash_of_entry(self, connection: Connection, sequence: int) -> str | None:
         """Return an entry's hash as the next entry records it, or None if there is no next one.
 
         Entry 0 is the sealed holdout.

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 from everhold.errors import HoldoutNotFound, HoldoutRejected, IntegrityError
 from everhold.ledger.acts import Head
 from everhold.ledger.address import connected
-from everhold.ledger.chain import Entry, HoldoutRecord, holdout_hash, seal_of
+from everhold.ledger.chain import Entry, HoldoutRecord, seal_of
 from everhold.ledger.database import LedgerDatabase, database_errors, queries_in_order
 from everhold.ledger.head_file import HeadFile, Reached
 from everhold.ledger.ledger import Ledger, find_head
@@ -93,14 +93,14 @@ class NewHoldout:
     Attributes:
         name: Unique in its database; 1 to 200 printable characters.
         configuration: Public facts, plain JSON data; never altered afterwards.
-        state: The mechanism's first state (secret), plain JSON data.
+        state: Function from the digest of the new record to the mechanism's first state (secret), plain JSON data.
         seal_key: The steward's key for the keyed seals.
         head_file: Function from the new identifier to the file that keeps the newest head.
     """
 
     name: str
     configuration: dict[str, Any]
-    state: dict[str, Any] = field(repr=False)
+    state: Callable[[str], dict[str, Any]] = field(repr=False)
     seal_key: bytes = field(repr=False)
     head_file: Callable[[str], HeadFile] | None = None
 
@@ -168,7 +168,7 @@ class LedgerStore:
         head_file: Callable[[str], HeadFile] | None = None,
     ) -> HoldoutRecord:
         """Record a new holdout, see `NewHoldout` and `create_all`."""
-        return self.create_all([NewHoldout(name, configuration, state, seal_key, head_file)])[0]
+        return self.create_all([NewHoldout(name, configuration, lambda _: state, seal_key, head_file)])[0]
 
     def create_all(self, new: Sequence[NewHoldout], *, beside: Collection[str] | None = None) -> list[HoldoutRecord]:
         """Record new holdouts with the initial states of their mechanisms in one transaction.
@@ -202,15 +202,15 @@ class LedgerStore:
             )
         holdout, created = secrets.token_hex(16), datetime.now(UTC).isoformat(timespec="microseconds")
         public = {"name": new.name, "created": created, "configuration": canonical(new.configuration)}
-        first = Head(
-            0, 0, holdout_hash(holdout=holdout, **public), hashlib.sha256().hexdigest(), canonical(new.state)
-        )  # fmt: skip
+        record = HoldoutRecord(holdout, new.name, created, json.loads(public["configuration"]))
+        bound = record.settings
+        first = Head(0, 0, bound, hashlib.sha256().hexdigest(), canonical(new.state(bound)))
         seal = seal_of(new.seal_key, holdout=holdout, **first.fields())
         connection.execute(insert(holdouts), {"id": holdout, **public})
         connection.execute(insert(head), {"holdout_id": holdout, **first.fields(), "head_seal": seal})
         if new.head_file is not None:
             new.head_file(holdout).create(Reached.of(first))
-        return HoldoutRecord(holdout, new.name, created, json.loads(public["configuration"]))
+        return record
 
     def names(self) -> list[str]:
         """Return the names of all holdouts, sorted."""

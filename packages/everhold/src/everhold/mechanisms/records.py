@@ -62,7 +62,7 @@ class State:
         return {"asked": self.asked, "surprises": self.charged, "carried_noise": self.carried_noise, **told}
 
     def bound(self, settings: str) -> dict[str, Any]:
-        """Return the state as plain data for the ledger, with the SHA-256 of the holdout's settings."""
+        """Return the state as plain data for the ledger, with the SHA-256 of the holdout's record."""
         return {"configuration": settings, "mechanism": self.to_dict()}
 
     @classmethod
@@ -70,11 +70,11 @@ class State:
         """Rebuild the state from what `bound` returned.
 
         Raises:
-            IntegrityError: If it belongs to other settings, as after a recorded budget was raised.
+            IntegrityError: If it belongs to another record, as after a recorded budget was raised.
         """
         if stored.get("configuration") != settings:
             raise IntegrityError(
-                "The recorded settings are not those with which the holdout was created. Run "
+                "The recorded name, date or settings are not those with which the holdout was created. Run "
                 "'everhold ledger verify' and restore a backup."
             )
         data = stored["mechanism"]

@@ -13,7 +13,7 @@ import numpy as np
 from everhold.dependence import dependence_from_dict
 from everhold.errors import IntegrityError
 from everhold.estimand import FEATURES, PUBLIC
-from everhold.mechanisms import Mechanism, mechanism_from_dict
+from everhold.mechanisms import Mechanism, State, mechanism_from_dict
 from everhold.sealing.storage import KEY_FILE, StewardKey, is_folder_name
 from everhold.strict_json import digest
 from everhold.values.base import Schema
@@ -318,7 +318,8 @@ def listed_facts(store: LedgerStore, record: HoldoutRecord, rows: Path) -> dict[
     check_settings(configuration)
     mechanism, path = configuration["mechanism"], rows / configuration["folder"] / KEY_FILE
     if os.access(path, os.R_OK):
-        head = store.of(record, StewardKey.load(path, public_key=configuration["public_key"]).seal_key).head_of(record)
+        head = store.of(record, StewardKey.load(path, public_key=configuration["public_key"]).seal_key).head()
+        State.of(head.state, record.settings)
     else:
         head = store.head(record.id)
     return {
