@@ -1,5 +1,6 @@
 """The cost of one query: functions, files, SQL statements and transactions; and what is read at which time."""
 
+import json
 import os
 import subprocess
 import sys
@@ -330,4 +331,4 @@ def test_the_settings_are_digested_once(holdout, monkeypatch):
     with eh.Holdout.open(holdout._executor.store.url, holdout._executor.record.name) as opened:
         opened.ask("delay > 7")
         opened.quote("delay > 8")
-        assert digested == [opened._executor.record.configuration]
+        assert [json.loads(each["configuration"]) for each in digested] == [opened._executor.record.configuration]
