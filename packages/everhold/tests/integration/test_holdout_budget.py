@@ -78,8 +78,8 @@ def test_the_best_threshold_is_chosen(budget):
 
 
 def test_highest_is_the_mirror_image(budget):
-    highest = budget.ask(eh.private_choose(thresholds(), best="highest", price=1_000))
-    assert highest.index == 0
+    highest = budget.ask(eh.private_choose(thresholds()[::3], best="highest", price=1_000))
+    assert highest.index == 0  # the second is a twelfth less, and is chosen with probability below 1e-12
 
 
 def test_errors_and_accuracies_of_the_same_models_are_one_contest_in_mirror_image(budget):

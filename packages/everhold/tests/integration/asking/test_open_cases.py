@@ -8,20 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 import everhold as eh
-from everhold import suites
 from everhold.errors import CaseRejected, CaseWarning, HoldoutNotFound, IntegrityError, QueryRejected
 from everhold.gates.cases import OPEN_FILE, OpenCases
 from everhold.gates.opening import deal_cases
 from everhold.sealing.storage import rows_folder
 
 CASES = [f"case {number}" for number in range(120)]
-
-
-@pytest.fixture(autouse=True)
-def _one_deal(monkeypatch):
-    """The same cases are open in every run of these tests, because gains depend on which ones are open."""
-    fixed = np.random.default_rng(1)
-    monkeypatch.setattr(suites, "deal_cases", lambda *ids, rng, **how: deal_cases(*ids, rng=fixed, **how))
 
 
 def results(chance, seed=0, cases=CASES, runs=4):
