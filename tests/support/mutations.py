@@ -1687,12 +1687,20 @@ MUTATIONS = [
         "budget",
         "an answer is charged",
         "everhold_privacy/mechanisms/privacy_budget.py",
-        "return state.after(charged=price), drawn",
-        "return state.after(charged=0), drawn",
+        "return state.after(charged=price)",
+        "return state.after(charged=0)",
         (
             "everhold-privacy/unit/mechanisms/test_vector_noise.py",
             "everhold-privacy/unit/mechanisms/test_privacy_budget.py",
         ),
+    ),
+    Mutation(
+        "budget",
+        "nothing is drawn that cannot be paid",
+        "everhold_privacy/mechanisms/privacy_budget.py",
+        "        if not self.affords(state, price):\n            raise",
+        "        if False:\n            raise",
+        ("everhold-privacy/unit/mechanisms/test_privacy_budget.py",),
     ),
     Mutation(
         "vectors, low sensitivity",

@@ -194,6 +194,18 @@ class PrivacyBudget(GaussianNoise):
         """Return how many further queries at this price, in credits, the budget can answer."""
         return max(min(self.queries - state.asked, self.accounts.charges_left(state) // price), 0)
 
+    def charge(self, state: State, price: int) -> State:
+        """Return the state after one answer at this price, in credits: the privacy filter before each draw.
+
+        A holdout refuses beforehand what its budget cannot pay.
+
+        Raises:
+            ValueError: If the remaining queries or credits do not cover the price.
+        """
+        if not self.affords(state, price):
+            raise ValueError(f"price is {price}, more than the budget can pay. Pass a smaller price.")
+        return state.after(charged=price)
+
     def surely_answers(
         self, state: State, most: int, procedures: Sequence[Procedure] | None = (), *, silent: bool = False
     ) -> int:
@@ -296,8 +308,8 @@ def largest_scale(budget: PrivacyBudget, tolerance: float, radius_at: Callable[[
 
 def release(
     budget: PrivacyBudget, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
-) -> tuple[State, NDArray[np.int64] | None]:
-    """Return the new state and a vector of sums with noise, None if the remaining budget is too small.
+) -> tuple[State, NDArray[np.int64]]:
+    """Return the new state and a vector of sums with noise.
 
     Args:
         budget: Privacy budget that pays for the release.
@@ -307,13 +319,13 @@ def release(
         noise: Source of randomness.
         scale: Noise scale of every coordinate, in the units of a mean.
 
+    Raises:
+        ValueError: If the budget cannot pay for it.
+
     Source: Canonne, Kamath, Steinke 2020, Theorem 14, for the vector as one query.
     """
-    price = budget.credits_for(scale)
-    if not budget.affords(state, price):
-        return state, None
-    drawn = sums + noise.gaussian(budget.scale_on_grid(scale), len(sums), stream="answer")
-    return state.after(charged=price), drawn
+    after = budget.charge(state, budget.credits_for(scale))
+    return after, sums + noise.gaussian(budget.scale_on_grid(scale), len(sums), stream="answer")
 
 
 @lru_cache(maxsize=256)
@@ -384,10 +396,8 @@ class VectorNoise:
         """Return the half-width in Euclidean length with noise of this scale."""
         return _radius_of(self, self.budget.drawn_scale(scale))
 
-    def answer(
-        self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float
-    ) -> tuple[State, NoisyVector | None]:
-        """Return the new state and the noisy mean vector, None if the remaining budget is too small.
+    def answer(self, state: State, sums: NDArray[np.int64], noise: Noise, *, scale: float) -> tuple[State, NoisyVector]:
+        """Return the new state and the noisy mean vector. Raises the error of `release`.
 
         Args:
             state: The state before.
@@ -396,8 +406,6 @@ class VectorNoise:
             scale: Noise scale of every coordinate, in the units of a mean.
         """
         after, drawn = release(self.budget, state, sums, noise, scale=scale)
-        if drawn is None:
-            return state, None
         values = 0.5 + drawn / self.budget.steps
         lows, highs = self.budget.interval(values, self.coordinate_allowance(self.budget.drawn_scale(scale)))
         lows = np.maximum(lows - self.budget.row_step - SHRINKAGE, 0.0)  # rows were rounded towards 1/2, up or down

@@ -195,12 +195,7 @@ class QuantileBins:
         """Return both ends of a bin. Values beyond the range are in the first or last bin, nan in the last.
 
         The lower end belongs to the bin, the upper one to the next.
-
-        Raises:
-            ValueError: If there is no bin with this index. The index of a refused choice is -1.
         """
-        if not 0 <= index < self.bins:
-            raise ValueError(f"index is {index}. Pass a number from 0 to {self.bins - 1}.")
         edges = self.edges
         low = -math.inf if index == 0 else float(edges[index])
         return low, math.inf if index == self.bins - 1 else float(edges[index + 1])
@@ -242,9 +237,9 @@ class ChosenCandidate:
     """Index of a chosen candidate with its price and the bound on its regret.
 
     Attributes:
-        index: Position of the chosen candidate in the list of candidates. It is -1 if the query was refused.
+        index: Position of the chosen candidate in the list of candidates.
         regret: Bound on how much worse it is than the best candidate for the population, in the units of a mean over
-            [0, 1]. It holds together with all other answers. nan if the query was refused.
+            [0, 1]. It holds together with all other answers.
     """
 
     index: int
@@ -290,12 +285,11 @@ class PaidSelection:
             noise: Source of randomness.
 
         Raises:
-            ValueError: If there is no candidate, or the losses are no whole numbers.
+            ValueError: If there is no candidate, the losses are no whole numbers, or the budget cannot pay the price.
         """
-        if not self.budget.affords(state, self.price):
-            return state, ChosenCandidate(-1, math.nan, 0)
+        after = self.budget.charge(state, self.price)
         chosen = self.mechanism.choose(losses, noise)
-        return state.after(charged=self.price), ChosenCandidate(chosen, self.regret(len(losses)), self.price)
+        return after, ChosenCandidate(chosen, self.regret(len(losses)), self.price)
 
     def regret(self, candidates: int) -> float:
         """Return the largest regret of a chosen candidate against the best one in the population (S1)."""

@@ -172,8 +172,6 @@ def chosen(
 ) -> MechanismResult:  # fmt: skip
     """Choose a candidate with nearly the smallest loss, and return the result with its index and regret bound."""
     state, choice = PaidSelection(mechanism, price).choose(state, losses, noise)
-    if choice.index < 0:
-        return MechanismResult.refused(state)
     held = choice.regret if within is None else within
     answer = {"value": choice.index, "low": None, "high": None, "source": "holdout", "within": held}
     return MechanismResult(state, answer, choice.charged)
@@ -529,14 +527,13 @@ class AbovePurchase(PricedChoice[PrivateFirstAbove]):
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """Find the first query whose noisy sum reaches the noisy threshold, and return the result."""
-        stream = self.stream(mechanism)
+        after, stream = mechanism.charge(state, self.credits), self.stream(mechanism)
         found = stream.first(seen if self.rises else mechanism.steps - seen, noise)
         answer = {
             "value": found, "low": None, "high": None, "source": "holdout",
             "within": self._within(mechanism),
         }  # fmt: skip
-        state = state.after(charged=self.credits)
-        return MechanismResult(state, answer, self.credits)
+        return MechanismResult(after, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> PrivateFirstAbove:
         """Build the answer with the query that was found, in the queries' units."""

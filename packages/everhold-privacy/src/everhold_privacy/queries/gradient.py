@@ -218,8 +218,6 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """Draw noise once for all coordinates, and return the result."""
         state, vector = self.noise.answer(state, seen, noise, scale=self.scale)
-        if vector is None:
-            return MechanismResult.refused(state)
         answer = {
             "value": vector.values.tolist(), "low": vector.lows.tolist(), "high": vector.highs.tolist(),
             "source": "holdout", "within": vector.within,

@@ -258,8 +258,6 @@ class StatisticPurchase(Purchase[int, Answer]):
         """Add noise to the position (S1 for low sensitivity), and return it as a share of the range."""
         share = self.statistic.grid.share
         after, drawn = release(mechanism, state, np.array([seen], dtype=np.int64), noise, scale=self.scale)
-        if drawn is None:
-            return MechanismResult.refused(state)
         value = float(int(drawn[0]) * share)
         within = math.nextafter(mechanism.radius_at(self.scale) * float(mechanism.steps * share), math.inf)
         ends = (min(max(end, 0.0), 1.0) for end in (value, value - within - 1e-15, value + within + 1e-15))

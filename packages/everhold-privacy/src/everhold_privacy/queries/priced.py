@@ -61,11 +61,6 @@ class MechanismResult:
     answer: dict[str, Any]
     charged: int
 
-    @classmethod
-    def refused(cls, state: State) -> MechanismResult:
-        """Return a refusal because the budget is spent."""
-        return cls(state, dict(REFUSED), 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Price:
@@ -123,7 +118,7 @@ class Purchase(ABC, Generic[Seen, Result]):
 
     @abstractmethod
     def answer(self, mechanism: PrivacyBudget, state: State, seen: Seen, noise: Noise) -> MechanismResult:
-        """Return the mechanism's answer and charge, or a refusal if the budget is too small."""
+        """Return the mechanism's answer and charge. It is only called if the budget can pay for the query."""
 
     @abstractmethod
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Result:

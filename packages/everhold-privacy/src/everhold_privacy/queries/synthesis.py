@@ -201,14 +201,12 @@ class SynthesisPurchase(Purchase["NDArray[np.int64]", SyntheticAnswer]):
 
     def answer(self, mechanism: PrivacyBudget, state: State, seen: NDArray[np.int64], noise: Noise) -> MechanismResult:
         """Return the released numbers that determine the table: noisy sums of queries, or the index of a candidate."""
-        if not mechanism.affords(state, self.credits):
-            return MechanismResult.refused(state)
+        after = mechanism.charge(state, self.credits)
         answer = {
             "value": None, "low": None, "high": None, "source": "holdout", "within": self.price(mechanism).within,
             "released": self.maker.release(seen, noise), "simulated": noise.simulated,
         }  # fmt: skip
-        state = state.after(charged=self.credits)
-        return MechanismResult(state, answer, self.credits)
+        return MechanismResult(after, answer, self.credits)
 
     def result(self, answer: Mapping[str, Any], **paid: Any) -> SyntheticAnswer:
         """Build the table again from the numbers that were released."""

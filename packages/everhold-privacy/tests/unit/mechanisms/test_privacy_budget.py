@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from everhold.dependence import Groups
 from everhold.mechanisms import Source, State
 from everhold.mechanisms.records import Evaluations
-from everhold.randomness import SeededNoise
+from everhold.randomness import NoNoise, SeededNoise
 from everhold.values.evaluation import UNIT
 from everhold_privacy.guarantees import gaussian_exceedance
 from everhold_privacy.mechanisms.additive import GaussianMechanism
@@ -124,9 +124,8 @@ def test_choices_end_with_the_credits():
     losses = np.array([3, 1, 2]) * MECHANISM.steps // 10
     state, first = PaidSelection(MECHANISM, MECHANISM.credits - 1).choose(State(), losses, SeededNoise(1))
     assert (first.index, first.charged, state.asked) == (1, MECHANISM.credits - 1, 1)
-    after, second = PaidSelection(MECHANISM, 2).choose(state, losses, SeededNoise(1))
-    assert (after, second.index, second.charged) == (state, -1, 0)
-    assert math.isnan(second.regret)
+    with pytest.raises(ValueError, match="price is 2, more than the budget can pay"):
+        PaidSelection(MECHANISM, 2).choose(state, losses, NoNoise())
 
 
 @pytest.mark.parametrize("price", [0, -3, 1.5, True])

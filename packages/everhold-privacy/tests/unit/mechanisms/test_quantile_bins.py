@@ -81,13 +81,6 @@ def test_S1_covers_the_chosen_bin(seed, q):
             assert float(prior @ law @ np.maximum(beyond, 0.0)) <= exceedance + within + 1e-12
 
 
-@pytest.mark.parametrize("index", [-1, 4])
-def test_a_bin_that_is_not_there_has_no_ends(index):
-    """A refused choice has the index -1."""
-    with pytest.raises(ValueError, match=f"index is {index}"):
-        four_bins(0.5, 5).bin(index)
-
-
 @pytest.mark.parametrize("bins", [0, 2.5, True])
 def test_numbers_of_bins_that_are_none_are_refused(bins):
     with pytest.raises(ValueError, match="bins is"):

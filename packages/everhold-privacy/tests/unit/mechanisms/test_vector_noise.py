@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import chi
 
 from everhold.mechanisms import State
-from everhold.randomness import SeededNoise
+from everhold.randomness import NoNoise, SeededNoise
 from everhold_privacy.guarantees import (
     gaussian_exceedance,
     gaussian_norm_allowance,
@@ -93,7 +93,8 @@ def test_one_draw_of_a_vector_is_as_private_as_one_mean(shift):
 def test_what_the_budget_does_not_pay_for_is_not_drawn():
     before = State(asked=3, charged=MECHANISM.credits - CREDITS + 1)
     sums = np.zeros(2, dtype=np.int64)
-    assert VectorNoise(MECHANISM, 2).answer(before, sums, SeededNoise(1), scale=MECHANISM.scale) == (before, None)
+    with pytest.raises(ValueError, match="more than the budget can pay"):
+        VectorNoise(MECHANISM, 2).answer(before, sums, NoNoise(), scale=MECHANISM.scale)
 
 
 def test_the_noise_stays_within_its_allowances_and_not_within_those_of_one_number():
