@@ -32,8 +32,8 @@ HEAD = """# Experiments
 
 This page has the results of published and new experiments, as `everhold lab run all` runs them, with the defaults of
 every experiment and seed {seed}. It was made by `make experiments` on {date} with everhold {version}: {machine}. A
-*finding* is an expectation that was written down before the run, with the numbers of the run. *Kept* means that the
-measured rows meet the expectation. [The lab](guides/lab.md) explains how to run and add experiments.
+*finding* is an expectation that was written down before the run, with the numbers of the run. *As expected* means that
+the measured rows meet the expectation. [The lab](guides/lab.md) explains how to run and add experiments.
 """
 
 
@@ -62,7 +62,8 @@ def _table(documents: list[dict[str, Any]]) -> str:
 
 def _part(document: dict[str, Any], output: Path) -> str:
     findings = "\n\n".join(
-        f"- **{'kept' if line['kept'] else 'NOT kept'}**: {line['finding']}" for line in document["findings"]
+        f"- **{'as expected' if line['kept'] else 'NOT as expected'}**: {line['finding']}"
+        for line in document["findings"]
     )
     wanted = SHOWN[document["experiment"]]
     pictures = "\n\n".join(

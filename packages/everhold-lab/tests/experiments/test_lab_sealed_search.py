@@ -31,7 +31,7 @@ def test_findings_can_also_be_missed(rows):
     summary = SMALL.summary(rows)
     kept = SMALL.findings(summary, rows)
     assert kept["predictions made at take-off: 4 of 4 configurations are answered"]
-    assert kept["predictions made at take-off: 0 intervals miss the fresh flights"]
+    assert kept["predictions made at take-off: 0 intervals miss the accuracy on fresh flights"]
     worse = [line | {"answered": 3, "missed": 1, "overhead": 0.4, "truth_of_proven": 0.2} for line in summary]
     assert not any(SMALL.findings(worse, rows).values())
     assert EXPERIMENTS["sealed-search"] is SealedSearch

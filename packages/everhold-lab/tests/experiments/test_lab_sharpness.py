@@ -44,6 +44,6 @@ def test_findings_can_also_be_missed(rows):
     broken = [line | {"missed": 1} for line in summary]
     assert list(SMALL.findings(broken, rows).values())[-1] is False
     assert not SMALL.findings([line | {"unsealed": 9.0} for line in summary], rows)[
-        "minutes of delay: unsealed within 9, wanted 1.45"
+        "minutes of delay: unsealed half-width 9, expected at most 1.45"
     ]
     assert SMALL.pictures(summary, rows) == []

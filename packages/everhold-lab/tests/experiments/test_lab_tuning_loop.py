@@ -25,7 +25,7 @@ def test_findings_can_also_be_missed(rows):
     summary = SMALL.summary(rows)
     kept = SMALL.findings(summary, rows)
     assert kept["predictions made at take-off: 6 of 6 models are answered"]
-    assert kept["predictions made at take-off: 0 intervals miss the fresh flights"]
+    assert kept["predictions made at take-off: 0 intervals miss the accuracy on fresh flights"]
     worse = [line | {"answered": 5, "surprises": 9, "missed": 1, "mean_half_width": 0.4} for line in summary]
     assert not any(SMALL.findings(worse, rows).values())
     assert EXPERIMENTS["tuning-loop"] is TuningLoop

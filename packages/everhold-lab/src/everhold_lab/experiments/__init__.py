@@ -266,8 +266,8 @@ def promises_kept(
     counts = [(sum(kind), len(kind), int(binom.ppf(each, len(kind), 1.0 - confidence))) for kind in kinds.values()]
     worst, of, may = max(counts, key=lambda count: count[0] - count[2], default=(0, 0, 0))
     return {
-        f"{bad:,} of {many:,} {played} broke a promise, where up to {most:,} may, and of the kind that did worst "
-        f"{worst:,} of {of:,} did, where up to {may:,} may": bad <= most and worst <= may
+        f"{bad:,} of {many:,} {played} broke a promise (expected at most {most:,}); of the kind that did worst, "
+        f"{worst:,} of {of:,} {played} did (expected at most {may:,})": bad <= most and worst <= may
     }
 
 

@@ -121,11 +121,13 @@ class Competitions(Experiment):
                 found[f"without the protection {100 * luck:.0f} % of leaders are false"] = luck >= 0.1
                 continue
             least, false = line["least_correlation"], line["false_leaders"]
-            found[f"{told}: scores correlate with the truth by {least:.4f} at least"] = least >= self.least_correlation
-            found[f"{told}: {100 * false:.0f} % of leaders are neither right nor tied"] = false == 0.0
+            truth = "final scores and true accuracies have a rank correlation of at least"
+            found[f"{told}: {truth} {least:.4f}"] = least >= self.least_correlation
+            found[f"{told}: {100 * false:.0f} % of leaders are neither the best team nor tied with it"] = false == 0.0
         if _NONE in by_told:
             wide, cost = by_told[_NONE]["widest"], by_told[_NONE]["surprises"]
-            found[f"{_NONE}: within {wide:.4f}, at a cost of {cost} surprises"] = wide <= self.widest and cost == 0
+            said = f"{_NONE}: final scores have half-widths of at most {wide:.4f}, and cost {cost} surprises"
+            found[said] = wide <= self.widest and cost == 0
         return found
 
 

@@ -127,8 +127,8 @@ class GatesExperiment(Experiment):
         luck = min((line["wrong_promotions"] for line in alone), default=0.0)
         return {
             **promises_kept(games, confidence=self.confidence),
-            f"the gate promotes {seen:.3g} of {self.steps} real steps at least": seen >= 0.9 * self.steps,
-            f"without the protection {luck:.3g} wrong promotions a game": luck >= 1.0,
+            f"the gate promotes on average {seen:.3g} of {self.steps} real steps or more": seen >= 0.9 * self.steps,
+            f"without the protection there are {luck:.3g} wrong promotions in a game": luck >= 1.0,
         }
 
 

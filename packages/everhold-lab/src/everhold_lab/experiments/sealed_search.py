@@ -109,12 +109,12 @@ class TuningLoop(Experiment):
             found[f"{made}: {line['answered']:,} of {line['models']:,} models are answered"] = (
                 line["answered"] == line["models"]
             )
-            found[f"{made}: {line['surprises'] / loops:.1f} surprises a loop, wanted at most {_MOST_SURPRISES}"] = (
+            found[f"{made}: {line['surprises'] / loops:.1f} surprises a loop, expected at most {_MOST_SURPRISES}"] = (
                 line["surprises"] <= _MOST_SURPRISES * loops
             )
             if most is not None:
-                found[f"{made}: within {wide:.4f} on average, wanted {most}"] = wide <= most
-            found[f"{made}: {line['missed']:,} intervals miss the fresh flights"] = line["missed"] == 0
+                found[f"{made}: mean half-width {wide:.4f}, expected at most {most}"] = wide <= most
+            found[f"{made}: {line['missed']:,} intervals miss the accuracy on fresh flights"] = line["missed"] == 0
         return found
 
 
@@ -271,12 +271,12 @@ class SealedSearch(Experiment):
                 f"{made}: {line['answered']:,} of {line['models']:,} configurations are answered": (
                     line["answered"] == line["models"]
                 ),
-                f"{made}: asking takes {line['overhead']:.1%} of fitting, wanted at most {_MOST_OVERHEAD:.0%}": (
+                f"{made}: asking takes {line['overhead']:.1%} of fitting, expected at most {_MOST_OVERHEAD:.0%}": (
                     line["overhead"] <= _MOST_OVERHEAD
                 ),
-                f"{made}: {line['missed']:,} intervals miss the fresh flights": line["missed"] == 0,
-                f"{made}: the accuracy of the selected model is {gain:+.4f} above that of the plain search, wanted at "
-                f"least {-allowed:.4f}": gain >= -allowed,
+                f"{made}: {line['missed']:,} intervals miss the accuracy on fresh flights": line["missed"] == 0,
+                f"{made}: the accuracy of the selected model is {gain:+.4f} above that of the plain search, expected "
+                f"at least {-allowed:.4f}": gain >= -allowed,
             }
         return found
 

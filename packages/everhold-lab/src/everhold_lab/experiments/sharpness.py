@@ -128,7 +128,7 @@ class Sharpness(Experiment):
         for line in summary:
             for what, limit in (("told", "at_most"), ("unsealed", "unsealed_at_most")):
                 if line[limit] is not None:
-                    said = f"{line['measured']}: {what} within {line[what]:.4g}, wanted {line[limit]:g}"
+                    said = f"{line['measured']}: {what} half-width {line[what]:.4g}, expected at most {line[limit]:g}"
                     found[said] = line[what] <= line[limit]
             if line["fixed_in_advance"] is not None:
                 times = line["unsealed"] / line["fixed_in_advance"]
@@ -138,7 +138,7 @@ class Sharpness(Experiment):
         for name, other, most in _AT_MOST:
             if name in by_name and other in by_name:
                 times = by_name[name]["told"] / by_name[other]["told"]
-                found[f"{name}: {times:.2f} times as wide as {other}, wanted {most:g}"] = times <= most
+                found[f"{name}: {times:.2f} times as wide as {other}, expected at most {most:g}"] = times <= most
         missed, intervals = (sum(line[what] for line in summary) for what in ("missed", "intervals"))
         found[f"{missed:,} of {intervals:,} intervals miss the value that the rows come from"] = missed == 0
         return found
