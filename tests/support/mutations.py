@@ -2094,6 +2094,14 @@ MUTATIONS = [
         "",
         ("everhold-server/integration/mcp/test_mcp_server.py::test_headers_without_end_are_refused",),
     ),
+    Mutation(
+        "limits",
+        "an agent's truth value is no guess, which could cost a surprise",
+        "everhold_server/mcp/server.py",
+        "isinstance(value, bool | str) and not kinds",
+        "False and not kinds",
+        ("everhold-server/integration/mcp/test_mcp_tools.py::test_what_is_wrong_is_said_costs_nothing_and_teaches",),
+    ),
 ]
 
 PROMISES = {

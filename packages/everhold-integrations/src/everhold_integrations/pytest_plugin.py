@@ -124,9 +124,11 @@ def pytest_configure(config: pytest.Config) -> None:
     shown = {
         "--pdb": config.getoption("usepdb", False), "--trace": config.getoption("trace", False),
         "-s": config.getoption("capture", "fd") in ("no", "tee-sys"),
-        "log_cli": config.pluginmanager.hasplugin("logging")
-        and (config.getini("log_cli") or config.getoption("log_cli_level", None)),
+        "--debug": config.getoption("debug", None), "PYTEST_DEBUG": os.environ.get("PYTEST_DEBUG"),
     }  # fmt: skip
+    if config.pluginmanager.hasplugin("logging"):  # a log has the output of tests, as -s shows it
+        shown |= {name: config.getini(name) or config.getoption(name, None) for name in ("log_cli", "log_file")}
+        shown["log_cli"] = shown["log_cli"] or config.getoption("log_cli_level", None)
     if not config.getoption("--everhold-show") and any(shown.values()):
         option = next(name for name, value in shown.items() if value)
         raise pytest.UsageError(
@@ -353,7 +355,7 @@ class SealedCases:
         from everhold.gates.files import outcomes
 
         if not self._runs:
-            raise ValueError(f"No test has the marker {_MARKER!r}. Mark the cases of the suite.")
+            raise ValueError(f"No test with the marker {_MARKER!r} ran. Mark the cases of the suite and run them.")
         return outcomes((replace(run, where=node) for (node, _, _), run in self._runs.items()), missing=missing)
 
     def _option(self, name: str) -> Any:

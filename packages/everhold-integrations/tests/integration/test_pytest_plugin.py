@@ -97,9 +97,11 @@ def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
         assert trace not in shown
     assert set(re.findall(r'name="test_case[^>]*time="([^"]*)"', written)) == {"0.000"}
     (tmp_path / "suite.db").unlink()
-    for option in ("--pdb", "-s", "--log-cli-level=INFO"):
+    for option in ("--pdb", "-s", "--log-cli-level=INFO", "--log-file=log.txt", "--debug=debug.log"):
         assert session("--everhold-seal=main", option) == 2
         assert "shows which sealed tests pass" in session.output
+    assert session("--everhold-seal=main", "--collect-only") == 2
+    assert "No test with the marker 'sealed' ran" in session.output
     assert session("--everhold-seal=main") == 0
     assert session("--everhold-gate=main", "--everhold-show", right=11) == 1
     assert "FAILED test_suite.py::test_case[11]" in session.output
