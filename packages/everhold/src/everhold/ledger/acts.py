@@ -379,7 +379,11 @@ class Accounts:
                     return "the allotment is malformed"
                 self.allot(name, queries, charges)
             elif extension is not None and source in extension.acts:
-                _replay_act(self, extension, description, source, charged)
+                self.of(extension).replay(description, source)
+                if charged:
+                    raise ValueError(f"the entry of an act ({source}) has a charge, and acts are never charged")
+                if isinstance(name, str):  # the allotment is reduced by what the act reserves
+                    self.spend(name, *spending_of(description, source, charged))
             elif is_act(description, answer):
                 return f"it is an act ({source}) of an extension that is not installed here"
             elif isinstance(name, str) and self.acts:  # before the first act it is a word of the query's own
@@ -416,18 +420,6 @@ class Accounts:
             and used <= self.extensions.keys()
             and all(extension.agree_with(state) for extension in self.extensions.values())
         )
-
-
-def _replay_act(
-    accounts: Accounts, extension: type[LedgerExtension], description: Mapping[str, Any], source: object, charged: int
-) -> None:
-    """Apply an extension's act, which must have no charge. The analyst's allotment is reduced by what it reserves."""
-    accounts.of(extension).replay(description, source)
-    if charged:
-        raise ValueError(f"the entry of an act ({source}) has a charge, and acts are never charged")
-    name = description.get(ANALYST)
-    if isinstance(name, str):
-        accounts.spend(name, *spending_of(description, source, charged))
 
 
 def _kept_by(extension: type[LedgerExtension] | None) -> str:

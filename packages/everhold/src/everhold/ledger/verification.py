@@ -292,7 +292,10 @@ class _Walk:
         """Check one entry, and yield a finding for each fault."""
         self.entries += 1
         expected = self.sequence + 1
-        known = _hash_of(row, self.holdout)
+        try:
+            known = entry_hash(HashedEntry(self.holdout, *[row[name] for name in HASHED]))
+        except (TypeError, ValueError):  # a field has a wrong type
+            known = None
         sealed = known is not None and known == row["entry_hash"] and _carries_seal(row, self.holdout, self.seal_key)
         read = {name: canonical_object(row[name], sealed=sealed) for name in ("description", "answer")}
         description, answer = read.values()
@@ -330,14 +333,6 @@ class _Walk:
         if self.unmet:
             self.unmet = {what: head for what, head in self.unmet.items() if head != (number, self.previous)}
         self._mark_here()
-
-
-def _hash_of(row: Mapping[str, Any], holdout: str) -> str | None:
-    """Return the hash of an entry's fields, or None if a field has a wrong type."""
-    try:
-        return entry_hash(HashedEntry(holdout, *[row[name] for name in HASHED]))
-    except (TypeError, ValueError):
-        return None
 
 
 def _carries_seal(row: Mapping[str, Any], holdout: str, seal_key: bytes | None) -> bool:
