@@ -121,7 +121,7 @@ class RowsContract:
 
     @pytest.mark.parametrize("unit", _UNITS)
     def test_totals_are_the_same_integers(self, here: RowStore, there: RowStore, unit: int) -> None:
-        """Sums of expressions, differences and pairs."""
+        """Sums of expressions, differences and pairs are the same integers as for the rows in a file."""
         drifting = mean("share + x / 90", low=0, high=1)
         bound = [
             *asked(*_TEXTS, difference(_TEXTS[2], drifting), difference("x > 9", "share > 0.5")),
@@ -140,7 +140,7 @@ class RowsContract:
     def test_procedures_are_shown_the_same(
         self, here: RowStore, there: RowStore, unit: int, most_kinds: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Histograms, sums of groups and pairs of ratios, counted one by one or in cells."""
+        """Histograms, sums of groups and pairs of ratios, counted one by one or in cells, are those of the file."""
         monkeypatch.setattr(sums, "MOST_KINDS", most_kinds)
         means, ratio = asked(*_TEXTS), joined("ratio", _TEXTS[2], _TEXTS[1])
         yes_no = joined("ratio", _TEXTS[4], _TEXTS[0])
@@ -153,7 +153,7 @@ class RowsContract:
         assert counted[0] == counted[2] == ROWS
 
     def test_code_meets_the_rows_in_the_order_of_their_ids(self, here: RowStore, there: RowStore) -> None:
-        """Functions, arrays of predictions, columns and row values."""
+        """Functions, arrays of predictions, columns and row values get the rows in the order of their ids."""
         shares = columns_of_rows()["share"][np.argsort(columns_of_rows()["id"])]
         bound = asked(
             mean(lambda rows: np.where(rows["x"] > 0, rows["share"], 0.25)),
@@ -174,13 +174,13 @@ class RowsContract:
             assert not met.flags.writeable
 
     def test_code_meets_the_rows_in_the_secret_order(self, there: RowStore) -> None:
-        """A function that tells the place of a row meets a row that has nothing to do with it."""
+        """A function that tells the position of a row learns nothing, because rows come in a secret order."""
         values = there.code.values(lambda rows: np.arange(len(rows["x"])) / ROWS, ["x"])
         assert sorted(values.tolist()) == (np.arange(ROWS) / ROWS).tolist()
         assert not np.array_equal(values, np.sort(values))
 
     def test_row_values_that_are_known_are_summarised_alike(self, here: RowStore, there: RowStore) -> None:
-        """Statistics of row values that the caller has."""
+        """Statistics of row values that the caller has computed are the same as for the rows in a file."""
         grid = here.row_values(asked(_TEXTS[2])[0])
         for need in ("total", "cells", "groups"):
             found, expected = (stored.summary(need, grid, group_by="patient") for stored in (there, here))
