@@ -44,6 +44,7 @@ BY_CHANCE = 1e-5
 _TIMES = re.compile(r"DATE|TIMESTAMP")
 _PLACES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*|DATE|TIMESTAMP.*)$")
 _FIRST_LOOK = 1_000  # rows
+_EXACT = 2.0**53  # smaller numbers are exact in memory
 _AT_ONCE = 50  # columns; the engine's time for a statement grows faster than they do
 _FEW = 0.01  # share of the sealed rows below which doubled rows are not worth a warning
 _DEVIATIONS = 4.0
@@ -212,27 +213,38 @@ def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tup
     places = {name for name, kind in types.items() if _PLACES.match(kind)}
     numbers = {name for name in places if not _TIMES.match(types[name])}
     texts = {name for name, kind in types.items() if kind == "VARCHAR"}
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE first_look AS SELECT * FROM training LIMIT {_FIRST_LOOK}")
-    for rows in ("first_look", "training"):  # few columns are left for all rows
-        true, names = set[tuple[str, str]](), sorted(places | numbers | texts)
-        for start in range(0, len(names), _AT_ONCE):
-            columns, tests = [], {}
-            for place, name in enumerate(names[start : start + _AT_ONCE]):
-                column = quoted(name)
-                columns.append(f"{column} AS c{place}")
-                if name in places:
-                    columns.append(f"{column} > lag({column}) OVER () AS rises{place}")
-                    tests["rises", name] = f"bool_and(rises{place})"
-                if name in numbers:
-                    tests["whole", name] = f"bool_and(c{place} = floor(c{place}))"
-                if name in numbers or name in texts:
-                    tests["differs", name] = f"count(DISTINCT c{place}) = count(*)"
-            sql = f"SELECT {', '.join(tests.values())} FROM (SELECT {', '.join(columns)} FROM {rows})"
-            true |= {test for test, holds in zip(tests, connection.execute(sql).fetchall()[0], strict=True) if holds}
-        places = {name for name in places if ("rises", name) in true}
-        numbers = {name for name in numbers if {("whole", name), ("differs", name)} <= true}
-        texts = {name for name in texts if ("differs", name) in true}
-    return places | numbers, texts
+    cells = {name: quoted(name) for name in texts} | {name: f"epoch({quoted(name)})" for name in places - numbers}
+    cells |= {name: f"{quoted(name)}::DOUBLE" for name in numbers}
+    listed = ", ".join(f"{cell} AS c{place}" for place, cell in enumerate(cells.values()))
+    look = connection.execute(f"SELECT {listed or 'NULL'} FROM training LIMIT {_FIRST_LOOK}").fetchnumpy()
+    for name, column in zip(cells, look.values(), strict=False):
+        known = np.ma.compressed(column)  # few columns are left for all rows
+        if name in places and np.any(known[1:] < known[:-1]):
+            places.remove(name)
+        if name in numbers:
+            exact = known[np.abs(known) < _EXACT]
+            if np.any(exact % 1) or len(np.unique(exact)) < len(exact):
+                numbers.remove(name)
+        if name in texts and len(set(known.tolist())) < len(known):
+            texts.remove(name)
+    true, names = set[tuple[str, str]](), sorted(places | numbers | texts)
+    for start in range(0, len(names), _AT_ONCE):
+        columns, tests = [], {}
+        for place, name in enumerate(names[start : start + _AT_ONCE]):
+            column = quoted(name)
+            columns.append(f"{column} AS c{place}")
+            if name in places:
+                columns.append(f"{column} > lag({column}) OVER () AS rises{place}")
+                tests["rises", name] = f"bool_and(rises{place})"
+            if name in numbers:
+                tests["whole", name] = f"bool_and(c{place} = floor(c{place}))"
+            if name in numbers or name in texts:
+                tests["differs", name] = f"count(DISTINCT c{place}) = count(*)"
+        sql = f"SELECT {', '.join(tests.values())} FROM (SELECT {', '.join(columns)} FROM training)"
+        true |= {test for test, holds in zip(tests, connection.execute(sql).fetchall()[0], strict=True) if holds}
+    places = {name for name in places if ("rises", name) in true}
+    numbers = {name for name in numbers if {("whole", name), ("differs", name)} <= true}
+    return places | numbers, {name for name in texts if ("differs", name) in true}
 
 
 # Undeclared stratified splits: values of a column that training and sealed rows have in the same shares.
