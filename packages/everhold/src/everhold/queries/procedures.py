@@ -305,15 +305,6 @@ def _without_value(bound: BoundQuery, incomplete: Collection[str], within: Node 
     yield BoundQuery({}, "", row_value=RowValue(test), yes_no=True)
 
 
-def _without_condition(part: BoundQuery, condition: BoundQuery) -> BoundQuery:
-    """Return the numerator of a ratio without the condition of the rows that count, which is known in each of them."""
-    if not isinstance(part.row_value, RowValue) or not isinstance(condition.row_value, RowValue):
-        return part
-    left = joined_by_and(part.row_value.expression.root) - joined_by_and(condition.row_value.expression.root)
-    root = Node.of(Operation.AND, *left) if left else Node.literal(True)
-    return replace(part, row_value=RowValue(Expression(root))) if part.yes_no else part
-
-
 def joined_by_and(node: Node) -> frozenset[Node]:
     """Return the conditions that a node joins by "and", or the node alone."""
     return frozenset(node.operands if node.operation is Operation.AND else (node,))
@@ -426,7 +417,11 @@ class TrainingEvaluator:
                 self._check_rules(second, within)
             else:
                 within |= _tested(second)
-                first = _without_condition(first, second)
+                part, known = first.row_value, second.row_value
+                if first.yes_no and isinstance(part, RowValue) and isinstance(known, RowValue):
+                    left = joined_by_and(part.expression.root) - joined_by_and(known.expression.root)
+                    root = Node.of(Operation.AND, *left) if left else Node.literal(True)
+                    first = replace(first, row_value=RowValue(Expression(root)))  # the condition is known to hold
             self._check_rules(first, within)
         elif isinstance(bound.row_value, RowValue) and "rule" not in bound.description:
             expression = bound.row_value.expression

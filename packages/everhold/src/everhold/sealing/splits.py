@@ -217,8 +217,8 @@ def _numbering(connection: duckdb.DuckDBPyConnection, columns: list[str]) -> tup
     cells |= {name: f"{quoted(name)}::DOUBLE" for name in numbers}
     listed = ", ".join(f"{cell} AS c{place}" for place, cell in enumerate(cells.values()))
     look = connection.execute(f"SELECT {listed or 'NULL'} FROM training LIMIT {_FIRST_LOOK}").fetchnumpy()
-    for name, column in zip(cells, look.values(), strict=False):
-        known = np.ma.compressed(column)  # few columns are left for all rows
+    for name, values in zip(cells, look.values(), strict=False):
+        known = np.ma.compressed(values)  # few columns are left for all rows
         if name in places and np.any(known[1:] < known[:-1]):
             places.remove(name)
         if name in numbers:
