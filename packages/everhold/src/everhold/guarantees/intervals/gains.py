@@ -303,7 +303,10 @@ def least_product(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> floa
 
 
 def apart_by_label(seen: Cells) -> list[NDArray[np.float64]]:
-    """Return, for rows of label 1 and of label 0, the counts of rows with d = -1, 0 and 1, shape (3,) each."""
+    """Return, for label 1 and for label 0, how many rows only the second, both or none, and only the first have right.
+
+    First and second are the two models that are compared. Each array has the shape (3,).
+    """
     counts = counts_of_pairs(seen).ravel()
     return [np.asarray(np.bincount(1 + _APART[of], counts[of], 3), np.float64) for of in (_ONE[0], ~_ONE[0])]
 
