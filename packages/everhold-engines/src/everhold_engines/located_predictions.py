@@ -50,7 +50,7 @@ class Predictions(LocatedPredictions):
     row_id: str | None = None
 
     def located(self, queries: Sequence[Any], rows: Any, schema: Schema) -> list[Any]:
-        """Return the queries with all predictions in files or tables as checked columns joined to the rows."""
+        """Return the queries with each `Predictions` replaced by a checked column, joined to the sealed rows."""
         return with_located_predictions(queries, rows, schema)
 
 

@@ -323,7 +323,8 @@ def as_json(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     raise TypeError(
-        f"A row of the results has a value of type {type(value).__name__}. Return numbers, texts and booleans."
+        f"A result or a parameter of the experiment has a value of type {type(value).__name__}. Pass numbers, texts "
+        "and booleans."
     )
 
 

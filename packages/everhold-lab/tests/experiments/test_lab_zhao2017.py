@@ -153,7 +153,7 @@ def test_numbers_that_make_no_population_are_refused():
     for wrong, says in (
         ({"count": 7, "block": 5}, r"7 attributes in blocks of 5\. Pass a count that is a multiple of the block\."),
         ({"count": 10, "knowing": 3}, r"knowing is 3\. Pass a number of blocks from 0 to 2\."),
-        ({"count": 10, "agreement": 1.0}, r"agreement is 1\.0\. Pass a probability between 0 and 1\."),
+        ({"count": 10, "agreement": 1.0}, r"agreement is 1\.0\. Pass the probability that an attribute"),
     ):
         with pytest.raises(ValueError, match=says):
             Attributes(**wrong)

@@ -461,8 +461,9 @@ class MWEM(Synthesizer):
     """Synthesizer that measures a badly approximated query in each of T rounds, and updates the weights.
 
     The table is the average of the weights before each round. Its largest error on the sealed rows is at most
-    ``sqrt(ln N / (2T) + mean e_t^2) + mean regret_t``, with e_t the errors of the measurements and regret_t what the
-    choices miss the worst query by: `sampling` turns that into the r of S1.
+    ``sqrt(ln N / (2T) + mean e_t^2) + mean regret_t``, with e_t the errors of the measurements and regret_t the
+    difference between the error of the worst query and that of the chosen one. The method `sampling` turns this bound
+    into the exceedance r of S1.
 
     Attributes:
         rounds: Number T of rounds.

@@ -373,7 +373,10 @@ class Attributes:
         if not 0 <= self.knowing <= self.blocks:
             raise ValueError(f"knowing is {self.knowing}. Pass a number of blocks from 0 to {self.blocks}.")
         if not 0.0 < self.agreement < 1.0:
-            raise ValueError(f"agreement is {self.agreement}. Pass a probability between 0 and 1.")
+            raise ValueError(
+                f"agreement is {self.agreement}. Pass the probability that an attribute equals the label, above 0 and "
+                "below 1."
+            )
 
     @property
     def blocks(self) -> int:

@@ -195,7 +195,7 @@ class QueryExecutor:
         return result
 
     def close(self) -> None:
-        """Close the database and the engines."""
+        """Close the database and the engines. They open again when they are needed."""
         self.store.close()
         self.sealed.close()
         if self.training is not None:

@@ -95,7 +95,7 @@ class GridFamily(Family):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything that determines the fitted models, as plain JSON data. Another estimator has other facts."""
+        """Everything but the training rows that determines the fitted models, as plain JSON data."""
         return {
             "kind": BoundGrid.kind, "estimator": described(self.estimator), "space": self.space.listed,
             "seed": self.seed, "metric": self.metric, "size": str(self.space.size),

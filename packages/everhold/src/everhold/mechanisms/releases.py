@@ -213,7 +213,10 @@ def cell_nats(mechanism: PublicLevels, total: int, *, at: float, guessed: bool) 
 
 
 def _around(counts: NDArray[np.int64], rows: int, at: float, trained: float) -> float:
-    """Return the probability of one of some counts, under the half of the prior around the training estimate."""
+    """Return the total probability of some counts under the half of the prior around a training estimate.
+
+    ``at`` is the estimate, from ``trained`` training rows.
+    """
     every = label_nats(counts, rows=rows, at=np.array(at), trained=np.array(trained))
     mixed = np.exp(-every) - 0.5 / (rows + 1.0)  # without the uniform half
     return float(np.clip(2.0 * mixed.sum(), 0.0, 1.0))

@@ -121,7 +121,9 @@ class PlanRequest:
         if self.training_rows is not None:
             whole(self.training_rows, "training_rows", least=0)
         if self.alike is not None and not 0.0 <= as_float(self.alike) <= 1.0:
-            raise ValueError(f"alike is {brief(self.alike)}. Pass a correlation from 0 to 1, or None.")
+            raise ValueError(
+                f"alike is {brief(self.alike)}. Pass the correlation of two rows of a group, from 0 to 1, or None."
+            )
         plain_types = {
             "rows": int, "queries": int, "surprises": int, "confidence": float, "slack": float, "training_rows": int,
         }  # fmt: skip

@@ -102,8 +102,8 @@ class AssistedMean(Query[Answer]):
         asked = [plain, *(MeanQuery(part.text, *(part.ends or (None, None))) for part in judged)]
         if needed := frozenset[str]().union(*(each.needed(schema) for each in asked)):
             raise QueryRejected(
-                f"Rows without {' or '.join(sorted(needed))} are left out, and a pool is about all rows. Say what "
-                "counts for them, as with eh.Rows(missing=0)."
+                f"The mean leaves out rows without {' or '.join(sorted(needed))}, but the judged rows in pool= stand "
+                "for all rows. Say what counts for rows without them, as with eh.Rows(missing=0)."
             )
         label, *parts = (compiler.checked(each.bind(schema), part=True) for each in asked)
         bound = BoundQuery(
