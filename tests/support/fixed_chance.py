@@ -4,10 +4,12 @@ Keys, noise, secret orders and random parts follow from the name of a test and f
 new one. Other processes draw from the operating system, also forked ones.
 """
 
+import multiprocessing  # noqa: F401, draws a key when it is imported, which is to be no part of a test
 import os
 import random
 from contextlib import contextmanager
 
+import numpy.random  # noqa: F401, draws a seed then
 import pytest
 
 __all__ = ["fixed_chance"]
