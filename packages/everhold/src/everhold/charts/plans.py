@@ -95,13 +95,6 @@ def _around(center: int, *, most: int) -> list[int]:
     return sorted({center, *np.rint(np.geomspace(low, high, _POINTS)).astype(int).tolist()})
 
 
-def _radii(request: PlanRequest, at: float) -> dict[str, float]:
-    """Return the radius of a request by each mechanism and published bound, by name."""
-    radii = {name: radius_of(name, request) for name in answering()}
-    radii[_EXPECTED] = radius_of("guess_and_check", request, at=at)
-    return radii | {name: published_bound(name, request).radius for name in published_statements(request)}
-
-
 def _picture(
     request: PlanRequest, asked: Mapping[int, PlanRequest], *, title: str, at: float, cross: tuple[int, float]
 ) -> alt.LayerChart:
@@ -116,10 +109,12 @@ def _picture(
     """
     import altair as alt
 
-    points: list[dict[str, Any]] = [
-        {"number": number, "radius": radius, "by": name, "published": name in BOUNDS}
-        for number, each in asked.items() for name, radius in _radii(each, at).items() if radius < 1.0
-    ]  # fmt: skip
+    points: list[dict[str, Any]] = []
+    for number, each in asked.items():
+        radii = {name: radius_of(name, each) for name in answering()}
+        radii[_EXPECTED] = radius_of("guess_and_check", each, at=at)
+        radii |= {name: published_bound(name, each).radius for name in published_statements(each)}
+        points += [{"number": number, "radius": radius, "by": name} for name, radius in radii.items() if radius < 1.0]
 
     looks = {name: (kind.presentation.colour, [1, 0]) for name, kind in answering().items()}
     looks[_EXPECTED] = MECHANISMS["guess_and_check"].presentation.colour, [1, 3]
