@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.metrics import accuracy_score, brier_score_loss, f1_score, precision_score, recall_score, roc_auc_score
 from sklearn.model_selection import ShuffleSplit, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
@@ -70,6 +70,14 @@ def test_scores_of_probabilities_and_of_rankings(holdout):
     assert scored(holdout, "brier", model, rows, labels) == (expected, False)
     auc = partial(eh.auc, positives=positives, negatives=ROWS - positives)
     assert scored(holdout, auc, model, rows, labels) == (pytest.approx(roc_auc_score(labels, said)), True)
+
+
+@pytest.mark.parametrize("metric", ["neg_log_loss", "neg_brier_score"])
+def test_a_metric_of_probabilities_refuses_estimators_without_them(holdout, metric):
+    before = holdout.remaining
+    with pytest.raises(eh.QueryRejected, match="a Perceptron has no method predict_proba"):
+        holdout.evaluate(Perceptron(), metric)
+    assert holdout.remaining == before
 
 
 def test_the_guess_is_cross_validation_and_no_training_score(holdout):

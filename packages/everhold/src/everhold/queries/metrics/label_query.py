@@ -346,6 +346,11 @@ class LabelQuery(RowwiseQuery):
             classes: Classes of the label in their order, for probabilities of each class.
         """
         model, positive = self.predictions, self.positive
+        if self.outputs_are in ("probability", "probabilities") and not hasattr(model, "predict_proba"):
+            raise QueryRejected(
+                f"The metric takes probabilities, and a {type(model).__name__} has no method predict_proba. Pass an "
+                "estimator that has it, such as one in CalibratedClassifierCV, or probabilities of all rows."
+            )
         if self.outputs_are == "probabilities":
             return _of_each_class(model, features, tuple(classes or ()))
         if self.outputs_are == "probability" or (self.outputs_are == "scores" and hasattr(model, "predict_proba")):

@@ -226,7 +226,7 @@ def _literal(_: Nodes, item: exp.Expr, *__: object) -> Node:
     )
     if equated and value >= _NOT_EXACT and item.this.isdigit():
         raise rejected(
-            f"the number {shown_text(item.this)} is beyond 2^53, where numbers equal their neighbours",
+            f"the number {shown_text(item.this)} is 2^53 or more, where numbers equal their neighbours",
             f"seal long ids as texts, or write {value!r} if it is no id",
         )
     return Node.literal(value)
