@@ -139,9 +139,9 @@ def test_what_a_team_was_told_is_replayed_and_anything_else_is_found_out():
     assert Submissions.from_state(state) == accounts.of(Submissions)
     assert accounts.agree_with(state)
     forged = {TOLD_OF: {"team": "larks", "predictions": A}}
-    assert "was not received" in accounts.replay(forged, {"source": "holdout"}, 1)
+    assert "without a receipt" in accounts.replay(forged, {"source": "holdout"}, 1)
     for wrong in ("owls", {"team": "owls"}, {"team": "owls", "predictions": "a"}, {"team": [], "predictions": A}):
-        assert "was not received" in accounts.replay({TOLD_OF: wrong}, {"source": "guess"}, 0)
+        assert "without a receipt" in accounts.replay({TOLD_OF: wrong}, {"source": "guess"}, 0)
     for team in (["owls", A, A, 1], ["owls", A, A, 1, 0], ["owls", A, A, 1, -1, 0]):
         with pytest.raises(eh.IntegrityError):
             Submissions.from_state({"submissions": {"teams": [team], "closed": False}})

@@ -12,11 +12,11 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-SUPPORT = Path(__file__).parents[1] / "support"
+SUPPORT = [Path(__file__).parents[1] / "support", Path(__file__).parents[4] / "tests" / "support"]
 
 BEGIN = """
 import os, signal, sys, threading, time
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 from holdout_samples import copied, rows
 import everhold as eh
 
@@ -91,7 +91,7 @@ reader.join()
 @pytest.mark.parametrize("program", [WITHIN_ROWS, WITHIN_A_TRANSACTION], ids=["within rows", "within a transaction"])
 def test_a_child_that_is_forked_while_another_thread_is_busy_asks_as_ever(tmp_path, program):
     told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", BEGIN + program, str(SUPPORT)],
+        [sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", BEGIN + program, *map(str, SUPPORT)],
         cwd=tmp_path, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr

@@ -61,7 +61,7 @@ TOLD = np.clip(CHANCES + np.random.default_rng(5).normal(0.0, 0.3, (2, ROWS)), 0
 def too_high(name, level):
     """Probability that the lower limit of the gain is above the true one, over all labels."""
     kind, told = measure_of(METRICS[name]), TOLD
-    told = np.round(told) if kind.outputs == "classes" else told
+    told = np.round(told) if kind.metric.outputs == "classes" else told
     true = (1.0 + TRUE[name](told[0]) - TRUE[name](told[1])) / 2.0
     reach = kind.reach(*told, SETTING)
 

@@ -27,7 +27,7 @@ LOSSES = {
 def told_by_two(kind):
     rng = np.random.default_rng(5)
     found = np.clip(CHANCES + rng.normal(0.0, 0.3, (2, ROWS)), 0.02, 0.98)
-    return np.round(found) if kind.outputs == "classes" else found
+    return np.round(found) if kind.metric.outputs == "classes" else found
 
 
 def true_score(name, told, counting):
@@ -80,7 +80,7 @@ def test_no_label_moves_a_difference_farther_than_the_reach(name, label):
     first, second = told_by_two(kind)
     apart = np.abs(LOSSES[name](first, label) - LOSSES[name](second, label))
     assert float(np.max(apart)) <= kind.reach(first, second, SETTING) <= 1.0
-    if kind.outputs != "numbers":  # others have labels 0 and 1 alone, and no clip
+    if kind.metric.outputs != "numbers":  # others have labels 0 and 1 alone, and no clip
         return
     clip = 0.05
     clipped = np.abs(np.minimum(LOSSES[name](first, label), clip) - np.minimum(LOSSES[name](second, label), clip))

@@ -47,9 +47,9 @@ def predictions(rng, kind, p):
     """What the analyst submits: better and worse than the chances, some of it in ties."""
     told = np.clip(p + rng.normal(0.0, rng.choice([0.02, 0.3]), ROWS), 0.0, 1.0)
     told = np.round(told, 1) if rng.random() < 0.5 else told
-    if kind.outputs == "classes":
+    if kind.metric.outputs == "classes":
         return (told > rng.choice([0.1, 0.5])).astype(float)
-    return np.column_stack([1.0 - told, told]) if kind.outputs == "probabilities" else told
+    return np.column_stack([1.0 - told, told]) if kind.metric.outputs == "probabilities" else told
 
 
 def true_score(kind, outputs, p, setting):

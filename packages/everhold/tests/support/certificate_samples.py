@@ -65,10 +65,11 @@ def make_sample(
     }
     released = 2 if mechanism.traits.needs_guess else 5
     state = State(5, released, SEED, labels=mechanism.accounts.labels_of(released)[0])
+    record = HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration)
     certificate = make_certificate(
-        HoldoutRecord("0123456789abcdef" * 2, name, "2026-11-21T10:00:00.000000+00:00", configuration),
+        record,
         CertifiedAccount(
-            head=Head(5, released, "ef" * 32, "ab" * 32, canonical(state.bound(digest(configuration)))),
+            head=Head(5, released, "ef" * 32, "ab" * 32, canonical(state.bound(record.settings))),
             counts=EntryCounts(Counter(training=5 - released, holdout=released), by_position=by_position),
             answers=answers,
         ),
