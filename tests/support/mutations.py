@@ -213,6 +213,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S4",
+        "a derived model without a leakage of its own is refused",
+        "everhold_privacy/leakage.py",
+        'if own is None and type(model).__module__.partition(".")[0] != "everhold":',
+        "if False:",
+        ("everhold-privacy/unit/leakage/test_leakage_contract.py",),
+    ),
+    Mutation(
+        "S4",
         "a model that is derived from another one says its own leakage",
         "everhold_privacy/leakage.py",
         "_known(model, curve, rows) if own is None else own(curve, rows)",

@@ -234,7 +234,7 @@ class TableWindow:
         if self.digest(key) != digest:
             self._checked = key, state, digest  # it stays refused
             raise IntegrityError(
-                f"Rows of {self._stored.name!r} were changed "
+                f"Rows of the table {self._stored.name!r} were changed "
                 f"{'while they were read' if when == 'while' else 'after sealing'}. Restore the rows that were sealed."
             )
 

@@ -46,17 +46,23 @@ def leakage(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCu
         DependenceError: If the model does not determine a bound on the leakage.
     """
     own = getattr(model, "leakage", None)
+    if own is None and type(model).__module__.partition(".")[0] != "everhold":
+        raise _unbounded(model)  # what holds for the model that it is derived from may be false for it
     found: PrivacyCurve = _known(model, curve, rows) if own is None else own(curve, rows)
     return found
+
+
+def _unbounded(model: DependenceModel) -> DependenceError:
+    return DependenceError(
+        f"The dependence {model.kind!r} does not bound what a row tells about others, so what noise hides is not "
+        "known. Use mechanism='guess_and_check', which adds no noise."
+    )
 
 
 @singledispatch
 def _known(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     """Return the leakage of a model of the core."""
-    raise DependenceError(
-        f"The dependence {model.kind!r} does not bound what a row tells about others, so what noise hides is not "
-        "known. Use mechanism='guess_and_check', which adds no noise."
-    )
+    raise _unbounded(model)
 
 
 @_known.register
@@ -129,7 +135,9 @@ class Spread:
     def __post_init__(self) -> None:
         counts, weights = np.asarray(self.counts), np.asarray(self.weights)
         if not len(counts) == len(weights) > 0 or np.any(np.diff(counts) <= 0) or np.any(counts < 1):
-            raise ValueError("The numbers of rows must increase from 1 on, with one probability for each of them.")
+            raise ValueError(
+                "The numbers of rows must be at least 1 and increase, with one probability for each of them."
+            )
         if np.any(weights < 0) or math.fsum(self.weights) > 1 + 1e-9:
             raise ValueError(
                 f"The probabilities sum to {math.fsum(self.weights)}. Pass probabilities that are not negative and "

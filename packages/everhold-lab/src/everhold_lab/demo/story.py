@@ -176,7 +176,10 @@ def _analyst(flights: Flights, plan: DemoPlan) -> HillClimbingAnalyst:
 def _climb_bare(
     flights: Flights, fresh: BareBoard, plan: DemoPlan, advance: Callable[[int], None]
 ) -> tuple[ClimbOutcome, list[ClimbPoint]]:
-    """Play act 1, where every score is a plain average, and return its outcome and points."""
+    """Play act 1, where every score is a plain average of sealed flights, and return its outcome and points.
+
+    ``fresh`` gives the true scores.
+    """
     sealed = flights.sealed
     board = BareBoard(sealed.keys, sealed.late, rules=plan.rules, seed=plan.seed, advance=advance)
     played = [(claim, fresh.score_vote(claim.vote)) for claim in _analyst(flights, plan).play(board)]

@@ -165,11 +165,11 @@ class DependenceExperiment(Experiment):
     about: ClassVar[str] = (
         "Rows copy each other: all rows of a group carry one record, or each row of a series repeats the one before "
         "with some probability. The value of every query is 1/2, however strongly the rows depend on each other. A "
-        "hill climber asks two mechanisms about rules and votes, once with the right dependence model declared and "
-        "once with independent rows declared. With the right model there are fewer effective rows, so the radius is "
-        "larger, and the promise is kept. With independent rows declared the radius stays the same, however strong "
-        "the dependence is, and the promise is broken. For a Gaussian AR(1) model the promise is computed, and no "
-        "game is played."
+        "hill climber asks two mechanisms about random rules and about votes of these rules, weighted by their "
+        "scores, once with the right dependence model declared and once with independent rows declared. With the "
+        "right model there are fewer effective rows, so the radius is larger, and the promise is kept. With "
+        "independent rows declared the radius stays the same, however strong the dependence is, and the promise is "
+        "broken. For a Gaussian AR(1) model the promise is computed, and no game is played."
     )
     repetitions: ClassVar[int] = 50
 

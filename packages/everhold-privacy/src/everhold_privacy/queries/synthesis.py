@@ -126,7 +126,9 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         try:
             described = len(canonical(prepared.description).encode())
         except ValueError as reason:
-            raise QueryRejected(f"the universe cannot be written down: {reason}") from None
+            raise QueryRejected(
+                f"The universe cannot be written to the ledger: {reason}. Pass labels that are plain texts or numbers."
+            ) from None
         each = len(str(len(prepared.maker.queries))) + 24  # a query, a sum of up to 20 digits, brackets and commas
         if described + rounds * each > _MOST_BYTES:
             raise QueryRejected(

@@ -219,7 +219,7 @@ class Nosy(ListedColumn):
         (synthesis(Universe((ListedColumn("carrier", (1, 2)),))), "lists other values for it"),
         (synthesis(Universe((BinnedColumn("carrier", (1, 2)),))), "lists other values for it"),
         (synthesis(Universe((Nosy("carrier", ("AA",)),))), "lists other values for it"),
-        (synthesis(Universe((ListedColumn("carrier", ("\ud800",)),))), "cannot be written down"),
+        (synthesis(Universe((ListedColumn("carrier", ("\ud800",)),))), "cannot be written to the ledger"),
         (synthesis(method="magic"), "method is 'magic'"),
         (synthesis(TINY, method="blr", rounds=3), "'blr' without rounds"),
         (synthesis(rounds=0), "rounds is 0"),

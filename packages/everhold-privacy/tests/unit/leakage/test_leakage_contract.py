@@ -64,6 +64,18 @@ def test_a_model_that_is_derived_from_another_one_says_its_own_leakage():
     assert leakage(eh.Groups(2), PureCurve(0.1), 100).epsilon(1e-9) < 0.3
 
 
+class Copies(eh.dependence.Independent):
+    """Rows that are copies of fewer ones, in a class that says nothing of leakage."""
+
+    def concentration(self, rows):
+        return rows / 10
+
+
+def test_a_derived_model_without_a_leakage_is_refused():
+    with pytest.raises(DependenceError, match="does not bound what a row tells"):
+        leakage(Copies(), PureCurve(0.1), 100)
+
+
 def test_rows_in_order_bound_no_leakage():
     with pytest.raises(DependenceError, match="guess_and_check"):
         leakage(eh.InOrder([1] * 50), PureCurve(0.1), 50)

@@ -28,7 +28,8 @@ class Allotments(Listing):
 
     Attributes:
         parts: Allotment of each analyst, in the order of their first allotment.
-        not_allotted: The remaining budget minus all that analysts can still spend, by name.
+        not_allotted: What is left of each part of the budget, such as ``{"queries": 99, "surprises": 2}``, minus all
+            that analysts can still spend.
         acts: The steward's acts in order: sequence, asked_at, analyst, queries, charges.
     """
 

@@ -388,7 +388,7 @@ class Space:
                     return found
         raise QueryRejected(
             f"{brief(dict(given))} is no point of the declared space. Pass one of the listed values for each of "
-            f"{', '.join(self.names)}."
+            f"{' or of '.join(', '.join(grid) for grid in self._known)}."
         )
 
     def read(self, point: Mapping[str, Any]) -> dict[str, Any]:

@@ -295,7 +295,7 @@ class _HandedOut:
 
     @cached_property
     def draws(self) -> list[int]:
-        """Units in the order in which they are drawn with replacement, if the suite's open challenges do that."""
+        """Units in the order of draws with replacement. Used only if the suite's open challenges draw so."""
         return draws_of_units(self.key, self.opened, self.units.count)
 
     @cached_property

@@ -387,7 +387,10 @@ class ToleranceMargin:
         return np.maximum(self.widest_honest, slack * tolerance + np.asarray(concentration) if slack else 0.0)
 
     def answers(self, nats: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether a query at each level is answered: within the plan, or in an endless holdout if useful."""
+        """Return whether a query at each level is answered.
+
+        Queries within the plan are. An endless holdout also answers as long as the half-width is below 1/2.
+        """
         room = self.within_plan(nats)
         if self.mechanism.endless:
             room = room | (self.concentration(nats) + self.mechanism.rounding < _SAYS_NOTHING)

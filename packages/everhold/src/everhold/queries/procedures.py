@@ -114,7 +114,8 @@ def needs_of(bound: BoundQuery, mechanism: Mechanism, schema: Schema, *, unseen:
         unseen: True if bets are used even if no training rows show the query's values.
 
     Raises:
-        ValueError: If the query is a ratio and no procedure takes it, as `takes_ratios` says.
+        ValueError: If the query is a ratio, and the mechanism takes none (`takes_ratios`) or no training rows show its
+            values.
     """
     independent, trained = mechanism.dependence.independent, unseen or (schema.training_rows > 0 and bound.trained)
     if bound.pair is not None and bound.pair.how == "ratio":

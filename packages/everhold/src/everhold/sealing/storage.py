@@ -87,8 +87,8 @@ def make_rows_folder(rows: Path) -> None:
         private_folder(rows, ours=_is_ours)
     except FileExistsError:
         raise HoldoutRejected(
-            f"The folder {str(rows)!r}, where the sealed rows would go, has other files in it. Choose another path "
-            "for the storage."
+            f"{str(rows)!r}, where the sealed rows would go, is a file, or a folder with other files in it that others "
+            "can open. Choose another path for the storage."
         ) from None
 
 

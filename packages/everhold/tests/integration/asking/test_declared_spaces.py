@@ -98,6 +98,12 @@ def test_a_point_is_answered_exactly_by_the_model_that_everhold_fits(tmp_path):
         (lambda: eh.grid(Pipeline([("m", frozen())]), {"m__estimator__max_depth": [1]}), "is fitted already"),
         (lambda: trees().at(max_depth=7, min_samples_leaf=5), "no point of the declared space"),
         (lambda: trees().at(max_depth=3), "no point of the declared space"),
+        (
+            lambda: eh.grid(DecisionTreeClassifier(), [{"max_depth": [1]}, {"criterion": ["gini"]}]).at(
+                max_depth=1, criterion="gini"
+            ),
+            "for each of max_depth or of criterion",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_no_space_and_no_point_is_refused(made, why):

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
-from everhold import GuessAndCheck, Holdout, QueryRejected, accuracy, brier, error
+from everhold import GuessAndCheck, Holdout, QueryRejected, Rows, accuracy, brier, error, metric
 from everhold.asking.creation import settings_from
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
@@ -71,6 +71,7 @@ BAD = {
     "two dimensions": (accuracy(np.zeros((ROWS, 1))), "binary", "shape"),
     "single value": (accuracy(1), "binary", "shape"),
     "text for numbers": (accuracy(["a"] * ROWS), "binary", "are texts, and the labels are 0 and 1"),
+    "text for probabilities": (brier(["a"] * ROWS), "binary", "Pass a probability for each row"),
     "numbers for text": (accuracy([1] * ROWS), "string", "are .*, and the labels are"),
     "bytes for text": (accuracy([b"\xff"] * ROWS), "string", "are .*, and the labels are"),
     "missing": (accuracy([1, None] * 3), "binary", "some are missing, and the labels are"),
@@ -100,6 +101,15 @@ BAD = {
     "infinite probability": (brier([np.inf] * ROWS), "binary", "not all in"),
     "brier of many classes": (brier([0.5] * ROWS), "number", "labels 0 and 1"),
 }
+
+
+def test_a_score_is_a_number_where_labels_are_texts(tmp_path):
+    labels = ["yes", "no"] * 200
+    with Holdout.create(
+        tmp_path / "s.db", "s", holdout={"y": labels}, label="y", rows=Rows(features="public", classes=["yes", "no"]),
+        mechanism="guess_and_check", queries=10,
+    ) as holdout, pytest.raises(QueryRejected, match=r"labels are texts\. Pass a number for each row"):  # fmt: skip
+        holdout.ask(metric("roc_auc", labels, pos_label="yes"), guess=0.5)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -199,7 +209,7 @@ def test_estimators_that_do_not_fit_are_rejected(holdout, numbers):
         (accuracy(LogisticRegression().fit(features.rename(columns={"x": "z"}), late)), "no column of this holdout"),
         (accuracy(LogisticRegression().fit(np.ones((800, 1)) * [[1, 2]] + features.to_numpy(), late)), "2 features"),
         (accuracy(LogisticRegression().fit(features, late.astype(str))), "are texts, and the labels are 0 and 1"),
-        (brier(LinearRegression().fit(features, late)), "AttributeError"),
+        (brier(LinearRegression().fit(features, late)), "no method predict_proba"),
         (brier(DecisionTreeClassifier().fit(features, late * 0)), r"shape \(800, 1\) for the classes"),
         (accuracy(LogisticRegression), "are the class"),
         (accuracy(LogisticRegression().predict), "are a method without the method predict"),

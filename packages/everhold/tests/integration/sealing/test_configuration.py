@@ -135,7 +135,7 @@ def test_storage_needs_a_folder_that_exists(tmp_path):
     with pytest.raises(HoldoutRejected, match="does not exist"):
         create(tmp_path / "none")
     (tmp_path / "study.rows").write_text("a file in the way")
-    with pytest.raises(HoldoutRejected, match="has other files in it"):
+    with pytest.raises(HoldoutRejected, match="is a file, or a folder with other files"):
         create(tmp_path)
     assert files(tmp_path) == ["study.rows"]
 

@@ -284,6 +284,11 @@ def test_a_series_is_a_column_of_its_name(tmp_path, series):
     assert [*seal(tmp_path, series)[1].columns] == ["x"]
 
 
+def test_rows_without_columns_are_called_so(tmp_path):
+    with pytest.raises(HoldoutRejected, match="The holdout rows have no columns"):
+        seal(tmp_path, {})
+
+
 def test_an_empty_file_is_called_empty(tmp_path):
     with pytest.raises(HoldoutRejected, match="first line of the holdout file is empty"):
         seal(tmp_path, written(tmp_path / "rows.csv", b""))

@@ -189,7 +189,7 @@ class SurvivalReader:
 
     @property
     def described(self) -> tuple[BoundQuery, ...]:
-        """The conditions that identify the query: which rows count, and those at the last edge."""
+        """The conditions that identify the query: that of the rows that count, and the three of the last edge."""
         return self.conditions[:1] + self.conditions[-3:]
 
     def unknown(self, rows: int, largest: float | None) -> SeenSurvival:

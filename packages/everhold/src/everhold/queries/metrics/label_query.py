@@ -417,10 +417,9 @@ class LabelQuery(RowwiseQuery):
             given = "numbers" if numeric else others or f"of type {array.dtype}"
             kinds = {"string": ("texts", "a text"), "binary": ("0 and 1", "0 or 1")}
             labels, one = kinds.get(schema.label_kind or "", ("numbers", "a number"))
-            raise QueryRejected(
-                f"{what} are {given}, and the labels are {labels}. Pass "
-                f"{'a probability' if self.outputs_are == 'probability' else one} for each row."
-            )
+            if not text_wanted and not of_classes:
+                one = "a probability" if self.outputs_are == "probability" else "a number"
+            raise QueryRejected(f"{what} are {given}, and the labels are {labels}. Pass {one} for each row.")
         if self.outputs_are == "probability" and (wrong := ~((array >= 0) & (array <= 1))).any():
             first = arrays.first_of(wrong, array)
             raise QueryRejected(f"{what} are not all in [0, 1]: {first}. Pass probabilities of label 1.")
@@ -528,7 +527,9 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
     try:
         array = np.asarray(predictions, dtype=np.float64)
     except (TypeError, ValueError):
-        array = np.zeros(0)
+        raise QueryRejected(
+            f"{what} are not a table of numbers. Pass a probability of each class for each row."
+        ) from None
     if array.ndim == 1 and count == 2 and len(array) == rows:
         array = np.column_stack([1.0 - array, array])
     if array.shape != (rows, count):

@@ -291,7 +291,9 @@ def _arrays(source: Mapping[Any, Any], *, what: str) -> dict[str, NDArray[Any]]:
                 f"The {what} column {name!r} has shape {column.shape} and type "
                 f"{column.dtype}. Pass one plain value for each row."
             )
-    if len({len(column) for column in columns.values()}) > 1 or len(columns) < max(len(source), 1):
+    if not columns:
+        raise HoldoutRejected(f"The {what} rows have no columns. Pass a table with at least one.")
+    if len({len(column) for column in columns.values()}) > 1 or len(columns) < len(source):
         lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
         raise HoldoutRejected(
             f"The {what} columns have different lengths or equal names ({lengths}). Pass "
