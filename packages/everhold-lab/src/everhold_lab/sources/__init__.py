@@ -173,7 +173,7 @@ LECTURE_23 = (
          call(worlds.median_by_gradients, 20_000, steps=100)),
     Item("interaction, transcript", "queries and answers in order; entries of the session with the examples above",
          call(worlds.answer, "entries")),
-    Item("sample accuracy", "failure of 100 noisy answers at 0.07 against the rows",
+    Item("sample accuracy", "bound on the failure of 100 noisy answers at 0.07 against the rows",
          call(failure_on_the_rows, 0.07, scale=0.02, answers=100)),
     Item("distributional accuracy", "half-width of Gaussian answers for the population (S1)",
          call(worlds.transferred_radius, 50_000, answers=1000, scale=0.02)),

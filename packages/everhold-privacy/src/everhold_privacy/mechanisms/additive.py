@@ -103,6 +103,11 @@ class TransferredPromise(Transferred):
     def _sampling(self) -> tuple[float, float]:
         """Return an alpha and the exceedance r(alpha), chosen for the smallest ``alpha + r(alpha) / beta``."""
 
+    @property
+    def _deviations(self) -> float:
+        """Number z of standard deviations with the least ``alpha + r(alpha) / beta`` for m Gaussian errors."""
+        return max(float(-scipy.special.ndtri(self.beta / (2.0 * self.queries))), 0.0)
+
     def _bound(self, curve: PrivacyCurve | None = None) -> TransferBound:
         """Return the bound of S1 for a privacy curve, by default that of this mechanism."""
         alpha, exceedance = self._sampling()
@@ -204,10 +209,7 @@ class GaussianNoise(AdditiveNoise):
         return self.queries * (0.125 + reach**2 / 24.0) / scale**2
 
     def _sampling(self) -> tuple[float, float]:
-        z = max(
-            float(-scipy.special.ndtri(self.beta / (2.0 * self.queries))), 0.0
-        )  # where d/dalpha (alpha + r/beta) = 0
-        scale = self.drawn_scale(self.scale)
+        z, scale = self._deviations, self.drawn_scale(self.scale)
         return z * scale, gaussian_exceedance(alpha=z * scale, scale=scale, answers=self.queries)
 
 

@@ -378,10 +378,7 @@ class Subsampling(TransferredPromise, FreshDraws):
         return SubsampledBitsCurve(self.draws * self.queries, coins=self.coins, share=1.0 / self.rows)
 
     def _sampling(self) -> tuple[float, float]:
-        deviations = max(
-            float(-scipy.special.ndtri(self.beta / (2.0 * self.queries))), 0.0
-        )  # d/dalpha (alpha + r/beta) = 0
-        return draws_exceedance(deviations=deviations, draws=self.draws, coins=self.coins, answers=self.queries)
+        return draws_exceedance(deviations=self._deviations, draws=self.draws, coins=self.coins, answers=self.queries)
 
 
 @dataclass(frozen=True, kw_only=True)
