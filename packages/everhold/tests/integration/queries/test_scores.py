@@ -26,7 +26,7 @@ WRONG = {
     "undeclared class": ("kind", lambda: eh.metric("f1_macro", np.where(SEALED["x"] > 0, "a", "z")), "'z'"),
     "other shape": ("kind", lambda: eh.metric("neg_log_loss", np.ones((ROWS, 2)) / 2), "have the shape"),
     "no distribution": ("kind", lambda: eh.metric("neg_log_loss", np.ones((ROWS, 3))), "add up to 1"),
-    "texts": ("kind", lambda: eh.metric("neg_log_loss", three(SEALED)), "have the shape"),
+    "texts": ("kind", lambda: eh.metric("neg_log_loss", three(SEALED)), "are not a table of numbers"),
     "too short": ("y", lambda: eh.metric("matthews_corrcoef", classes(SEALED)[:9]), "have the shape"),
     "not two classes": ("kind", lambda: eh.metric("matthews_corrcoef", three(SEALED)), "needs labels 0 and 1"),
     "no number": ("kind", lambda: eh.metric("r2", SEALED["x"]), "needs"),
