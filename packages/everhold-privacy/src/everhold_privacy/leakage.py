@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,11 +17,15 @@ import scipy
 from everhold.dependence.base import DependenceModel, Independent, require_rows
 from everhold.dependence.series.base import SeriesModel, is_linked, refuse_unknown_number
 from everhold.dependence.series.coupling import CELLS, mean_tail, meeting_tails, power_of_two, says_nothing
+from everhold.dependence.series.gaussian_ar1 import GaussianAR1
+from everhold.dependence.series.markov_chain import MarkovChain
 from everhold.dependence.units import Groups
 from everhold.errors import DependenceError
 from everhold_privacy.curves import PrivacyCurve, PureCurve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from everhold.dependence.series.coupling import Coupling, Lengths
@@ -46,31 +50,22 @@ def leakage(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCu
         DependenceError: If the model does not determine a bound on the leakage.
     """
     own = getattr(model, "leakage", None)
-    if own is None and type(model).__module__.partition(".")[0] != "everhold":
-        raise _unbounded(model)  # what holds for the model that it is derived from may be false for it
-    found: PrivacyCurve = _known(model, curve, rows) if own is None else own(curve, rows)
-    return found
+    if own is not None:
+        found: PrivacyCurve = own(curve, rows)
+        return found
+    known = _KNOWN.get(type(model))  # what holds for a model may be false for one that is derived from it
+    if known is None:
+        raise DependenceError(
+            f"The dependence {model.kind!r} does not bound what a row tells about others, so what noise hides is not "
+            "known. Use mechanism='guess_and_check', which adds no noise."
+        )
+    return known(model, curve, rows)
 
 
-def _unbounded(model: DependenceModel) -> DependenceError:
-    return DependenceError(
-        f"The dependence {model.kind!r} does not bound what a row tells about others, so what noise hides is not "
-        "known. Use mechanism='guess_and_check', which adds no noise."
-    )
-
-
-@singledispatch
-def _known(model: DependenceModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
-    """Return the leakage of a model of the core."""
-    raise _unbounded(model)
-
-
-@_known.register
 def _of_independent(model: Independent, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     return curve
 
 
-@_known.register
 def _of_groups(model: Groups, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     """Return the leakage for rows in groups: a row's whole group may change with it (S4, H = group size)."""
     total = model.rows
@@ -80,7 +75,6 @@ def _of_groups(model: Groups, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     return curve if model.counts[-1][0] == 1 else LeakageCurve(curve, classes)
 
 
-@_known.register
 def _of_series(model: SeriesModel, curve: PrivacyCurve, rows: int) -> PrivacyCurve:
     """Return the leakage for rows in series, in which neighbours on both sides may change with a row (S4).
 
@@ -96,6 +90,11 @@ def _of_series(model: SeriesModel, curve: PrivacyCurve, rows: int) -> PrivacyCur
         return curve
     bound = spread(coupling, lengths, lost=_lost_to_training(model, lengths))
     return LeakageCurve(curve, (RowClass(1.0, (bound,)),))
+
+
+_KNOWN: dict[type, Callable[[Any, PrivacyCurve, int], PrivacyCurve]] = {
+    Independent: _of_independent, Groups: _of_groups, MarkovChain: _of_series, GaussianAR1: _of_series,
+}  # fmt: skip
 
 
 def leaked(model: DependenceModel, *, loss: float, delta: float, rows: int) -> float:

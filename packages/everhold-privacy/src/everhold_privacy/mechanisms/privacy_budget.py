@@ -45,7 +45,7 @@ class CreditAccounting(Accounting["PrivacyBudget"]):
         return state.asked <= self.mechanism.queries and state.charged <= self.mechanism.credits
 
     def losable(self, *, queries: int, charges: int) -> bool:
-        """Return whether a recovery is possible after the loss of answers with these charges, at most all credits."""
+        """Return whether lost answers can have cost these charges: at most all credits."""
         return charges <= self.mechanism.credits
 
     def charges_left(self, state: State) -> int:

@@ -184,7 +184,7 @@ class Gates(LedgerExtension):
             ValueError: If the ledger cannot have such an entry at this place. The message says why.
         """
         if source == COMPLETED:
-            gate, arrived = self.by_name.get(str(description.get("gate"))), _arrived_in(description)
+            gate, arrived = self._gate_of(description), _arrived_in(description)
             if gate is None or description.get("champion") != gate.champion or arrived <= gate.arrived:
                 raise ValueError(
                     "an entry completes a model that is not the champion of its gate, or completes it with no later "
@@ -219,7 +219,7 @@ class Gates(LedgerExtension):
                 "futility cost a surprise"
             )
         champion, challenger = description.get("champion"), description.get("challenger")
-        gate = self.by_name.get(str(description.get("gate")))
+        gate = self._gate_of(description)
         if gate is None or not _is_digest(challenger):
             raise ValueError("the entry of a challenge is malformed")
         if champion != gate.champion:
@@ -235,6 +235,11 @@ class Gates(LedgerExtension):
                 arrived=arrived if gate.about_rows else 0,
             )  # fmt: skip
         self.by_name[gate.name] = after
+
+    def _gate_of(self, description: Mapping[str, Any]) -> GateAccount | None:
+        """Return the gate that an entry names, or None if there is no such gate or the name is no text."""
+        name = description.get("gate")
+        return self.by_name.get(name) if isinstance(name, str) else None
 
 
 def _arrived_in(description: Mapping[str, Any]) -> int:

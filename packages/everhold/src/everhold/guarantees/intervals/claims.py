@@ -344,7 +344,7 @@ def least_gain(claim: GateClaim, best: ClaimUnits, nats: float, *, step: float =
     units, sizes = len(best.sums), best.sizes
 
     def even(level: float) -> NDArray[np.float64]:
-        """Return sums of units that are above the floor by ``level``, as far as the best possible results allow."""
+        """Return each unit's sum at the null plus ``level``, at most its best possible sum, rounded down."""
         sums = np.clip(level + sizes * claim.null, 0.0, best.sums)
         return sums if step == 0.0 else step * np.floor(sums / step + _ROUNDING)
 
