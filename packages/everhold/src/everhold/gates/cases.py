@@ -267,8 +267,8 @@ class CaseEvidence(challenge.Evidence[CaseVersion]):
         if RESULTS in stored.description:
             raise _other_results(plan.version, told_as(stored.answer))
         raise QueryRejected(
-            f"The version {plan.version.name!r} has a verdict ({told_as(stored.answer)}) of a challenge that was "
-            "reported case by case and ended before all cases were reported. Give these results another name."
+            f"The version {plan.version.name!r} has a verdict ({told_as(stored.answer)}) of an open challenge that "
+            "ended before all cases were reported. Give these results another name."
         )
 
     def verdict_of_champion(self, gate: GateAccount, champion: Version) -> Verdict:
