@@ -250,11 +250,10 @@ class NamedScoring(Scoring):
 
     def entered(self, predictions: Any, training: Any) -> Entered:
         """Check predictions, and return them in the order of the rows with their digest."""
-        rows = self.query(predictions, training).models[0].placed(self.compiler)
-        digest = rows.bind(self.compiler.schema).description["predictions"]
-        given = rows.given(self.compiler.schema)
+        bound = self.query(predictions, training).models[0].placed(self.compiler).bind(self.compiler.schema)
+        given = bound.predictions
         assert given is not None
-        return Entered(digest, given)
+        return Entered(bound.description["predictions"], given)
 
     def finals(self, predictions: Mapping[str, NDArray[Any]]) -> Iterator[tuple[QueryPlan[Any], int]]:
         """Yield the query plans of the final board, scores before comparisons, with their numbers of queries."""

@@ -21,11 +21,11 @@ from everhold.guarantees.intervals.gains import ClassGains, OutcomeGain, SeenCla
 from everhold.guarantees.intervals.in_order import betting_on
 from everhold.guarantees.intervals.means import Chernoff, Hoeffding, SignTest
 from everhold.queries.metrics import scores
-from everhold.queries.metrics.label_query import LabelQuery
+from everhold.queries.metrics.label_query import LabelQuery, passed_predictions
 from everhold.queries.metrics.measures import PartsMeasure, likely_labels, measure_of
 from everhold.queries.metrics.query import MetricQuery, ModelsReader, dealt_by, largest_group
 from everhold.queries.metrics.registry import METRICS, REFUSED
-from everhold.queries.metrics.row_scores import OutcomeQuery, risk
+from everhold.queries.metrics.row_scores import MEANS, OutcomeQuery, risk
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.query import Query
 from everhold.sealing.rows.sums import cells_of
@@ -75,9 +75,9 @@ def named_metric(name: str) -> Callable[..., Any] | None:
     if metric is None or metric.gain == "none":
         return None
     mean = metric.as_mean
-    if isinstance(mean, str):
-        return partial(scores.metric, mean)
-    return partial(scores.metric, name) if mean is None else partial(risk, **mean)
+    if isinstance(mean, Mapping):
+        return partial(risk, **mean)
+    return partial(scores.metric, name) if mean is None else MEANS[mean]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
             settings = {each: known[each] for each in METRICS[str(known["name"])].settings if each in known}
             metric = partial(scores.metric, str(known["name"]), pos_label=positive, **settings)
         elif kind != "risk":
-            metric = partial(scores.metric, kind, pos_label=positive)
+            metric = kind if positive is None else partial(scores.metric, kind, pos_label=positive)
         elif "loss" not in known:
             raise QueryRejected(
                 "The metric of the gate is a loss function of its own, which the ledger does not store. Pass it again "
@@ -292,14 +292,13 @@ class Candidate:
                 return OutputCandidate.of(query, metric, compiler)
             (model,) = query.models
             query = OutcomeQuery.codes(query.metric.name, model.predictions, model.training, query.positive)
-        query = query.placed(compiler)
         bound = compiler.bind(query)
         if schema.about:
             bound = replace(bound, description=schema.without_arrival(bound.description))
         described, values = metric.described(bound), bound.training_values
         if values is None and bound.trained and compiler.training is not None:
             values = compiler.training.row_values(bound, unit=mechanism.unit)
-        return cls(bound, described, query.given(schema), values)
+        return cls(bound, described, passed_predictions(bound), values)
 
     @property
     def width(self) -> float:
@@ -433,8 +432,7 @@ class OutputCandidate(Candidate):
         described, opened = metric.described(bound), None
         if compiler.training is not None and seen.training is not None:
             opened = model.read(compiler.training, sealed=False)
-        given = query.models[0].placed(compiler).given(compiler.schema)
-        return cls(bound, described, given, opened, reader)
+        return cls(bound, described, seen.predictions, opened, reader)
 
     @property
     def rises(self) -> bool:

@@ -241,6 +241,13 @@ class BoundQuery:
         return self.reads if self.row_value is None else self.row_value.expression.columns()
 
     @property
+    def predictions(self) -> NDArray[Any] | None:
+        """The checked predictions that were passed for the rows, or None if code or an engine makes the values."""
+        if isinstance(self.sealed, StoredValues):
+            return self.sealed.read()
+        return self.sealed.given if isinstance(self.sealed, GivenValues) else None
+
+    @property
     def trained(self) -> bool:
         """Whether row values can be computed on training rows."""
         if self.pair is not None:

@@ -298,17 +298,6 @@ class LabelQuery(RowwiseQuery):
             return checked, predictions.until_asked(checked, judge)
         return checked, GivenValues(checked, judge)
 
-    def given(self, schema: Schema) -> NDArray[Any] | None:
-        """Return the checked predictions for sealed rows as an array, or None for an estimator or a rule."""
-        if not self._by_position:
-            return None
-        if isinstance(self.predictions, JoinedColumn):
-            raise QueryRejected(
-                "The predictions stay in a table of the engine, and gates and competitions store predictions. Pass an "
-                "array, a table with row ids, or predictions_in(path, row_id=...)."
-            )
-        return self._checked(self.predictions, schema.rows, schema, what="The predictions")
-
     def check_lines(self, predictions: NDArray[Any], *, schema: Schema, what: str = "The predictions") -> None:
         """Check predictions in the order in which they were handed in, so that a message names the row in a file.
 
@@ -469,6 +458,20 @@ class ModelValues(EstimatedValues):
     def failing(self, table: Table) -> NDArray[Any]:
         """Return the row values of rows on which the estimator fails."""
         return self.query._of_failing(self.query._two_classes(table[self.schema.label or ""]), self.schema)
+
+
+def passed_predictions(bound: BoundQuery) -> NDArray[Any] | None:
+    """Return the checked predictions that were passed for the sealed rows, or None for an estimator or a rule.
+
+    Raises:
+        QueryRejected: If the predictions are in a table of the engine. Nothing is charged.
+    """
+    if isinstance(bound.sealed, Joined):
+        raise QueryRejected(
+            "The predictions stay in a table of the engine, and gates and comparisons of outcomes need the prediction "
+            "for each row. Pass an array, a table with row ids, or predictions_in(path, row_id=...)."
+        )
+    return bound.predictions
 
 
 _SUM_OF_PROBABILITIES = 1e-3

@@ -22,10 +22,10 @@ from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs,
 from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
 from everhold.queries.means.plans import OneMean
-from everhold.queries.metrics.label_query import LabelQuery, codes_of, shares_of_classes
+from everhold.queries.metrics.label_query import LabelQuery, codes_of, passed_predictions, shares_of_classes
 from everhold.queries.metrics.measures import likely_labels, made_up, measure_of, shuffled_within
 from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
-from everhold.queries.metrics.row_scores import BoundRows, OutcomeQuery, ScoredRows
+from everhold.queries.metrics.row_scores import MEANS, BoundRows, OutcomeQuery, ScoredRows
 from everhold.queries.metrics.score_parts import Judged, Setting, Sized
 from everhold.queries.procedures import check_confirms_statistics, paying, takes_ratios
 from everhold.queries.query import CompileContext, Query, QueryPlan, QuerySpec, RowwiseQuery
@@ -88,10 +88,8 @@ class MetricQuery(Query["Answer"]):
         """The query as a mean of row values if the metric is such a mean, else unchanged."""
         if not self.metric.mean or self.where is not None or self.weight is not None or len(self.models) > 1:
             return self
-        from everhold.queries.metrics import row_scores
-
         (model,) = self.models
-        mean: LabelQuery = getattr(row_scores, self.metric.name)(model.predictions, training=model.training)
+        mean = MEANS[self.metric.name](model.predictions, training=model.training)
         return mean if self.positive is None else replace(mean, positive=self.positive)  # type: ignore[type-var]
 
     def share(self) -> ShareQuery | None:
@@ -683,18 +681,18 @@ def difference_of_outcomes(
     )
     if tolerance is not None:
         paying(mechanism)
-    placed = [
-        OutcomeQuery.codes(score, model.predictions, model.training, models[0].positive).placed(compiler)
-        for model in models
-    ]
-    both = [compiler.bind(each) for each in placed]
+    asked = [OutcomeQuery.codes(score, model.predictions, model.training, models[0].positive) for model in models]
+    both = [compiler.bind(each) for each in asked]
     inside = None if where is None else condition(where, schema)
     training: list[NDArray[np.int64] | None] = [None, None]  # codes of training rows that count, where they are known
     if compiler.training is not None and all(found.trained for found in both):
         codes = [_codes(compiler.training, found, inside, unit=mechanism.unit) for found in both]
         training = [each if len(each) else None for each in codes]
     counting = schema.rows * (1.0 if inside is None else share_that_meets(compiler.training, inside))
-    known, procedure = None, GainDifference(metric.outcomes, max(round(counting), 1), _planned(placed, compiler))
+    known, procedure = (
+        None,
+        GainDifference(metric.outcomes, max(round(counting), 1), _planned(asked[0], both, compiler)),
+    )
     if training[0] is not None and training[1] is not None:
         seen = procedure.cells(training[0], training[1])
         known = Fraction(1 + procedure.gain(seen)) / 2
@@ -718,13 +716,15 @@ def difference_of_outcomes(
     return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
 
 
-def _planned(both: Sequence[OutcomeQuery], compiler: CompileContext) -> tuple[float, ...] | None:
+def _planned(
+    asked: OutcomeQuery, both: Sequence[BoundQuery], compiler: CompileContext
+) -> tuple[float, ...] | None:  # fmt: skip
     """Return the expected counts of outcome pairs for two public arrays of predictions, or None for models."""
-    first, second = (query.given(compiler.schema) for query in both)
+    first, second = map(passed_predictions, both)
     if first is None or second is None:
         return None
-    positive = 1 if (found := both[0].positive) is None else found
-    share = None if compiler.training is None else shares_of_classes(compiler, both[0], (1.0,))[0]
+    positive = 1 if asked.positive is None else asked.positive
+    share = None if compiler.training is None else shares_of_classes(compiler, asked, (1.0,))[0]
     return likely_pairs(first == positive, second == positive, share)
 
 

@@ -68,8 +68,8 @@ class Metric:
         greater: True if a higher number is better; False if a lower one is.
         ordered: False if 0 is the best value, between worse ones, so that the metric does not order models.
         unbounded: Two flags: whether the metric can be below the scale that `ends` gives, and whether it can be above.
-        mean: True if the metric is a mean over rows, so that engines and every mechanism answer it. The function of its
-            name in `everhold.queries.metrics.row_scores` makes the query.
+        mean: True if the metric is a mean over rows, so that engines and every mechanism answer it.
+            `everhold.queries.metrics.row_scores.MEANS` has the function that makes the query.
         rate: Name of the metric in a sentence, such as ``"a recall"``, if it is a ratio of counts of outcomes, which
             engines and every mechanism answer as well; else empty.
         like: A mean over rows that gives models the same order: the name of a metric, or arguments of `everhold.risk`.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -521,6 +521,9 @@ def brier(probabilities: Any, *, training: Any = None) -> LossQuery:
     """
     return LossQuery(_BRIER, probabilities, 0.0, 1.0, training)
 
+
+MEANS: Mapping[str, Callable[..., LabelQuery]] = {"accuracy": accuracy, "error": error, "brier": brier}
+"""Functions that build the queries for the metrics that are means of row values, by the metric's name."""
 
 # Predictions and labels of all rows, from which metrics that are no means are computed.
 

@@ -20,7 +20,7 @@ from everhold.guarantees.intervals.base import CELLS, Cells
 from everhold.guarantees.intervals.betting import Betting
 from everhold.queries.metrics.score_parts import named_values
 from everhold.sealing.rows.sums import cells_of
-from everhold.values.base import Apart, BoundQuery, GivenValues, Pair, Schema, StoredValues
+from everhold.values.base import Apart, BoundQuery, Pair, Schema
 from everhold.values.evaluation import clip_to_grid
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def set_apart(bound: BoundQuery, schema: Schema, mechanism: Mechanism) -> BoundQ
         return bound
     if unit % (2 * CELLS) or not _alike(pair):
         return bound
-    first, second = _given(pair.first), _given(pair.second)
+    first, second = pair.first.predictions, pair.second.predictions
     if first is None or second is None:
         return bound
     rows = np.flatnonzero(first != second)
@@ -119,7 +119,7 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
         labels: Labels of the training rows, if they are numbers; else None.
         guess: The analyst's own guess, in units of a mean.
     """
-    given, kind = _given(bound), bound.description
+    given, kind = bound.predictions, bound.description
     values_of = named_values(kind)
     if given is None or values_of is None:
         at = 0.5 if guess is None else guess
@@ -129,15 +129,6 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
         imagined, chances = _imagined(some, schema, labels, float(np.std(given.astype(np.float64))))
         values = _clipped(values_of(some[:, None], imagined))
     return _planned(values, chances, rows=schema.rows)
-
-
-def _given(bound: BoundQuery) -> NDArray[Any] | None:
-    """Return the array of predictions that an analyst passed, or None if a model or rule makes them."""
-    if not bound.by_position or bound.pair is not None:
-        return None
-    if isinstance(bound.sealed, StoredValues):
-        return bound.sealed.read()
-    return bound.sealed.given if isinstance(bound.sealed, GivenValues) else None
 
 
 def _alike(pair: Pair) -> bool:
@@ -177,7 +168,7 @@ def _range(
 
 def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | None) -> Cells:
     """Return a histogram of likely values for planning, over the rows on which two arrays differ."""
-    kind, first, second = pair.first.description, _given(pair.first), _given(pair.second)
+    kind, first, second = pair.first.description, pair.first.predictions, pair.second.predictions
     values_of = named_values(kind)
     assert first is not None
     assert second is not None
