@@ -194,7 +194,7 @@ def test_tables_that_cannot_be_joined_are_refused(holdout, tmp_path):
 def test_what_keeps_predictions_takes_none_that_stay_elsewhere(tmp_path, pond):
     with (
         create(tmp_path, holdout=pond, **WISH) as holdout,
-        pytest.raises(QueryRejected, match="gates and competitions"),
+        pytest.raises(QueryRejected, match="gates and comparisons of outcomes"),
     ):
         holdout.gate(accuracy, champion=Predictions("models", "m1"))
 
