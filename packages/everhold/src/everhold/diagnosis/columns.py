@@ -145,7 +145,7 @@ class OpenFile:
             return OpenRows(0, ())
         ranked, spans = [], []
         for number, name in enumerate(names):
-            value, span = quoted(name), "NULL"
+            value, span = quoted(name), "max(NULL)"
             if self.kinds[name] == "whole":
                 span = f"CAST(max({value}) AS DOUBLE) - CAST(min({value}) AS DOUBLE)"
             if self.kinds[name] == "number":

@@ -234,6 +234,17 @@ def test_long_files_are_looked_at_in_whole_groups(tmp_path, monkeypatch):
         assert "of 8,000 training rows about 1,000" in str(found)
 
 
+@pytest.mark.parametrize("rows", [2_000, 4_000, 8_000, 16_000])
+def test_long_files_without_whole_numbers_are_looked_at(rows, tmp_path, monkeypatch):
+    """No value of a column of few values may be among the whole groups that are read."""
+    monkeypatch.setattr(diagnosis_module, "_MOST_ROWS", 1_000)
+    rng = np.random.default_rng(0)
+    table = {"arm": rng.choice(["A", "B"], rows).astype(object), "late": rng.random(rows) < 0.3}
+    for label in ("late", "arm"):
+        found = diagnose_file(written(tmp_path / f"{label}.parquet", table), label=label, mechanism=planned())
+        assert found.suspects == ()
+
+
 def test_columns_that_cannot_be_looked_at_are_counted(tmp_path):
     wide = {f"c{number}": np.arange(10) for number in range(70)}
     found = diagnose_file(written(tmp_path / "training.parquet", wide), label="c69", mechanism=planned())
