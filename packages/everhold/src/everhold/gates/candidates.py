@@ -14,7 +14,7 @@ import numpy as np
 from everhold.arguments import as_float, brief
 from everhold.errors import QueryRejected
 from everhold.estimand import check_estimand
-from everhold.gates.challenge import SCORE, metric_in_words
+from everhold.gates.challenge import SCORE, gain_width, metric_in_words
 from everhold.gates.records import Champion
 from everhold.guarantees.intervals.betting import Betting
 from everhold.guarantees.intervals.gains import ClassGains, OutcomeGain, SeenClasses, gain_of
@@ -266,12 +266,15 @@ class Candidate:
         metric: The metric's part of the query's description.
         predictions: Predictions for the sealed rows, shape (rows,), if they are an array; else None.
         training: Row value or prediction for each training row; None if unknown.
+        outcomes: Name in `everhold.guarantees.intervals.gains.GAINS` of the number by which versions are compared, from
+            the pairs of outcomes of each row; empty if they are compared by row values or predictions.
     """
 
     bound: BoundQuery
     metric: Mapping[str, Any]
     predictions: NDArray[Any] | None = field(repr=False)
     training: NDArray[Any] | None = field(repr=False)
+    outcomes: str = field(default="", kw_only=True)
 
     @classmethod
     def prepared(cls, metric: GateMetric, predictions: Any, training: Any, compiler: QueryCompiler) -> Candidate:
@@ -284,26 +287,22 @@ class Candidate:
                 charged.
         """
         schema, mechanism, binary = compiler.schema, compiler.mechanism, compiler.schema.label_kind == "binary"
-        query = metric.query(predictions, training, binary=binary)
+        query, outcomes = metric.query(predictions, training, binary=binary), ""
         if isinstance(query, MetricQuery):
             independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
             two_classes = binary or query.positive is not None
             if not (query.metric.outcomes and query.where is None and independent and two_classes):
                 return OutputCandidate.of(query, metric, compiler)
-            (model,) = query.models
+            (model,), outcomes = query.models, query.metric.outcomes
             query = OutcomeQuery.codes(query.metric.name, model.predictions, model.training, query.positive)
-        bound = compiler.bind(query)
+        bound = query.bound_to(compiler)
+        check_estimand([bound], schema, mechanism)
         if schema.about:
             bound = replace(bound, description=schema.without_arrival(bound.description))
         described, values = metric.described(bound), bound.training_values
         if values is None and bound.trained and compiler.training is not None:
             values = compiler.training.row_values(bound, unit=mechanism.unit)
-        return cls(bound, described, passed_predictions(bound), values)
-
-    @property
-    def width(self) -> float:
-        """Width of a row value of 1 in the metric's units."""
-        return abs(self.bound.at_one - self.bound.at_zero)
+        return cls(bound, described, passed_predictions(bound), values, outcomes=outcomes)
 
     @property
     def rises(self) -> bool:
@@ -329,11 +328,11 @@ class Candidate:
         """
         mechanism, schema, opened = compiler.mechanism, compiler.schema, compiler.training
         dependence, unit, rises = mechanism.dependence, mechanism.unit, self.rises
-        independent, group_by = dependence.independent, dependence.unit_column
+        independent, of_accuracy = dependence.independent, self.metric["kind"] == "accuracy"
+        group_by = None if independent else dependence.unit_column
         made = partial(RowGain, rises=rises, unit=unit, group_by=group_by)
-        score, of_accuracy = METRICS.get(self.metric["kind"]), self.metric["kind"] == "accuracy"
-        if score is not None and score.outcomes:
-            return made(gain_of(score.outcomes, schema.rows))
+        if self.outcomes:
+            return made(gain_of(self.outcomes, schema.rows))
         arrays = independent and champion.predictions is not None and self.predictions is not None
         if arrays and of_accuracy and schema.label_kind == "binary":
             differing = int(np.count_nonzero(self.predictions != champion.predictions))
@@ -367,19 +366,19 @@ class Candidate:
         return clip_to_grid(np.asarray(self.bound.sealed({label: labels})), unit=unit, fault=self.bound.at_fault)
 
 
-def checked_margin(margin: Any, candidate: Candidate) -> float:
-    """Return the margin of a gate in units of row values, after checking that a gain can exceed it.
+def checked_margin(margin: Any, metric: Mapping[str, Any]) -> float:
+    """Return the margin of a gate in units of row values, after checking that a gain in its metric can exceed it.
 
     Raises:
         QueryRejected: If no gain can reach the margin, or the margin is negative. Nothing is charged.
     """
-    value = as_float(margin)
-    if not 0.0 <= value < candidate.width:
+    value, width = as_float(margin), gain_width(metric)
+    if not 0.0 <= value < width:
         raise QueryRejected(
-            f"margin is {brief(margin)}. Pass a number from 0 to below "
-            f"{candidate.width:g}, by which a challenger has to be better."
+            f"margin is {brief(margin)}. Pass a number from 0 to below {width:g}, by which a challenger has to be "
+            "better."
         )
-    return value / candidate.width
+    return value / width
 
 
 # Candidates of gates that compare by a metric of all rows: outputs are kept for each row, and labels are read anew.

@@ -509,7 +509,7 @@ def metric_in_words(description: Mapping[str, Any]) -> str:
 
 def margin_of(gate: GateAccount) -> float:
     """Return the margin, in the metric's units, by which a promoted challenger is better than the champion."""
-    return gate.margin * _width(gate.metric) if gate.about_rows else float(gate.metric["margin"])
+    return gate.margin * gain_width(gate.metric) if gate.about_rows else float(gate.metric["margin"])
 
 
 def about_runs(metric: Mapping[str, Any]) -> str | None:
@@ -526,7 +526,7 @@ def most_gain(metric: Mapping[str, Any]) -> float | None:
         return max(widths[name] for name in metric["better"])
     if metric.get("kind") == SCORE and metric["name"] == "r2":
         return None
-    return _width(metric)
+    return gain_width(metric)
 
 
 def bounds_of(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, float | None]:
@@ -545,8 +545,8 @@ def bounds_of(gate: GateAccount, number: int, accounts: Accounts) -> dict[str, f
     return {"low": margin, "high": most_gain(metric), "since_first": number * margin if adds else None}
 
 
-def _width(metric: Mapping[str, Any]) -> float:
-    """Return how many units of a metric correspond to a gain of 1 in row values."""
+def gain_width(metric: Mapping[str, Any]) -> float:
+    """Return how many units of a gate's metric about rows correspond to a gain of 1 in row values."""
     if metric.get("kind") == SCORE:
         return float(metric.get("width", 1.0))
     return float(metric["high"]) - float(metric["low"]) if {"high", "low"} <= set(metric) else 1.0

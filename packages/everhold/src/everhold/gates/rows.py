@@ -123,7 +123,8 @@ class RowEvidence(challenge.Evidence[RowVersion]):
             bound = replace(candidate.bound, description=of_all.description, shown=of_all.shown)
             candidate = replace(candidate, bound=bound)
         by_position = candidate.bound.by_position or champion.by_position
-        described = {} if candidate.width == 1.0 else {GAIN_WIDTH: candidate.width}
+        width = challenge.gain_width(gate.metric)
+        described: dict[str, Any] = {} if width == 1.0 else {GAIN_WIDTH: width}
         if any(candidate.bound.unbounded):
             described[GAIN_OPEN] = True
         return executor, RowChallenge(
@@ -334,7 +335,7 @@ def open_row_gate(
     if champion is not None:
         first = evidence.version(champion, training=training).candidate
         arrived = 0 if (growth := growth_of(executor)) is None else growth.account.arrivals
-        asked, slack = first.bound.query, checked_margin(margin, first)
+        asked, slack = first.bound.query, checked_margin(margin, first.metric)
         account = GateAccount(name, first.metric, slack, limit, asked, asked, arrived=arrived)
         if known is None:
             check_may_open(executor)  # before anybody looks at the sealed rows

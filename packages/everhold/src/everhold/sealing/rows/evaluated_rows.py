@@ -270,7 +270,8 @@ def grids_of(rows: RowStore, queries: Sequence[BoundQuery], *, unit: int) -> lis
     leaves = [leaf for query in queries for leaf in leaves_of(query)]
     known = [np.asarray(leaf.training_values) if is_known(leaf, sealed=rows._sealed) else None for leaf in leaves]
     new = [leaf for leaf, grid in zip(leaves, known, strict=True) if grid is None]
-    columns = rows._expression_grids([leaf.row_value for leaf in new if leaf.row_value is not None], unit=unit)
+    written = [leaf.row_value for leaf in new if leaf.row_value is not None]
+    columns = rows._expression_grids(written, unit=unit) if written else iter(())
     with predicted_once():  # also for a numerator and a denominator
         grids = iter([rows.code.grid(leaf, unit=unit) if leaf.row_value is None else next(columns) for leaf in new])
     found = iter([next(grids) if grid is None else grid for grid in known])
