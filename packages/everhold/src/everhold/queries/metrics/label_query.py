@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from everhold.queries.metrics.registry import Outputs
     from everhold.sealing.rows.table import StoredRows
 
+ESTIMATOR = "estimator"
+"""Field of a query's description with the digest of a fitted estimator; other predictions belong to rows by place."""
+
 _LONGEST_MODEL = 80  # characters of what an estimator shows of itself
 _UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 
@@ -57,6 +60,7 @@ class LabelQuery(RowwiseQuery):
         training: Predictions for the training rows, from which the guess is made. For an estimator, these are
             cross-validated predictions, or by default its own predictions. A rule needs none.
         outputs_are: The form of the predictions that are compared with labels.
+        title: The metric as people read it.
         positive: The class that counts as label 1 if it is not label 1 itself. All other classes count as label 0.
         yes_no: True if every row value is 0 or 1.
     """
@@ -66,6 +70,7 @@ class LabelQuery(RowwiseQuery):
     predictions: Any
     training: Any
     outputs_are: Outputs
+    title: str
     positive: Any = None
     _at_fault: ClassVar[float] = 0.0
     _bounded: ClassVar[bool] = True  # whether predictions are valid for every row; numbers can be infinite
@@ -74,7 +79,7 @@ class LabelQuery(RowwiseQuery):
     def bind(self, schema: Schema) -> BoundQuery:
         """Return the bound query about the labels of this schema."""
         self._check_labels(schema)
-        (at_zero, at_one), told, named = self._ends(schema), {}, self._title(schema)
+        (at_zero, at_one), told, named = self._ends(schema), {}, self.title
         if self.positive is not None:
             self.check_positive(schema)
             told, named = {"positive": self.positive}, f"{named} of {brief(self.positive)} against the rest,"
@@ -94,7 +99,7 @@ class LabelQuery(RowwiseQuery):
         return BoundQuery(
             {**self._identity(schema), "label": schema.label, **told, **predictions},
             f"{named} of {subject_of(self.predictions, kind, digest)}", sealed=sealed, training=training,
-            reads=reads, by_position=self._by_position, **common,
+            reads=reads, by_position=kind != ESTIMATOR, **common,
         )  # fmt: skip
 
     def _check_labels(self, schema: Schema) -> None:
@@ -111,10 +116,6 @@ class LabelQuery(RowwiseQuery):
 
     def _identity(self, schema: Schema) -> dict[str, Any]:
         """Return the description of the row value, without label and predictions."""
-        raise NotImplementedError
-
-    def _title(self, schema: Schema) -> str:
-        """Return the name of the row value for people."""
         raise NotImplementedError
 
     def _ends(self, schema: Schema) -> tuple[float, float]:
@@ -253,7 +254,7 @@ class LabelQuery(RowwiseQuery):
             content = content_digest(given) or secrets.token_hex(32)  # what cannot be told is a new query
             source = (content, self.outputs_are, self.positive)
             sealed = own = ModelValues(source, features, self._bounded, self, schema)
-            identity, reads = {"estimator": content}, tuple(dict.fromkeys((*features, label)))
+            identity, reads = {ESTIMATOR: content}, tuple(dict.fromkeys((*features, label)))
         else:
             checked, sealed = self._given(given, schema.rows, schema, what="The predictions")
             identity = {"predictions": _digest(checked)}
@@ -640,7 +641,7 @@ def subject_of(predictions: Any, kind: str, digest: str) -> str:
         return f"{given} {digest[:8]}"
     if isinstance(predictions, JoinedColumn):
         return f"{predictions.name!r} of {predictions.table.name!r}, predictions {digest[:8]}"
-    if kind != "estimator":
+    if kind != ESTIMATOR:
         return f"{kind} {digest[:8]}"
     name = shown = type(predictions).__name__
     if hasattr(predictions, "get_params"):

@@ -19,6 +19,7 @@ from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.gains import RATIOS
 from everhold.queries.code import behaviour_digest, content_digest, observed
 from everhold.queries.metrics.label_query import (
+    ESTIMATOR,
     ONE,
     ZERO,
     LabelQuery,
@@ -71,6 +72,8 @@ class AccuracyQuery(LabelQuery):
         """The name of the metric, ``"accuracy"`` or ``"error"``."""
         return "error" if self.missed else "accuracy"
 
+    title = score
+
     @property
     def greater(self) -> bool:
         """Whether a higher number is better."""
@@ -90,9 +93,6 @@ class AccuracyQuery(LabelQuery):
 
     def _identity(self, schema: Schema) -> dict[str, Any]:
         return {"kind": "accuracy"}  # of an error, too: it is told the other way round
-
-    def _title(self, schema: Schema) -> str:
-        return self.score
 
     def _ends(self, schema: Schema) -> tuple[float, float]:
         return (1.0, 0.0) if self.missed else (0.0, 1.0)
@@ -195,9 +195,6 @@ class OutcomeQuery(LabelQuery):
     def _identity(self, schema: Schema) -> dict[str, Any]:
         kind, counted = self.kind
         return {"kind": kind, **({"of": counted} if counted else {})}
-
-    def _title(self, schema: Schema) -> str:
-        return self.title
 
     @property
     def yes_no(self) -> bool:  # type: ignore[override]
@@ -312,7 +309,9 @@ class LossQuery(LabelQuery):
         function = {**named, "content": content, "on_made_up_rows": behaviour_digest([values])}
         return {"kind": "risk", "function": function, "low": low, "high": high}
 
-    def _title(self, schema: Schema) -> str:
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """The loss as people read it, such as ``"log loss"``."""
         if self.loss == _BRIER:
             return _BRIER
         return f"{self.loss} loss" if isinstance(self.loss, str) else f"loss {self.name or 'without a name'}"
@@ -553,7 +552,7 @@ class ScoredRows(LabelQuery):
         return BoundQuery(
             {"label": schema.label, **positive, **identity, **dict(schema.about)},
             subject_of(self.predictions, kind, digest), sealed=sealed, training=training, reads=reads,
-            by_position=self._by_position,
+            by_position=kind != ESTIMATOR,
         )  # fmt: skip
 
     def judge(self, predictions: NDArray[Any], table: Table, schema: Schema) -> NDArray[np.float64]:
