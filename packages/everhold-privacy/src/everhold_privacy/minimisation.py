@@ -77,15 +77,15 @@ class _Clipped(TypedDict):
 class _Steps(_Clipped, total=False):
     """Options that every gradient step passes on to `gradient`."""
 
-    tolerance: float | None
     name: str | None
     columns: Sequence[str] | None
 
 
 @names_keywords(_Steps)
 def minimise(
-    holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int, **step: Unpack[_Steps]
-) -> Minimum:
+    holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int,
+    tolerance: float | None = None, **step: Unpack[_Steps],
+) -> Minimum:  # fmt: skip
     """Minimise the population's mean loss by gradient descent, with noisy gradients of the sealed rows.
 
     The parameter is searched in a ball around a start.
@@ -103,10 +103,10 @@ def minimise(
         start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
         radius: Euclidean radius of the ball, in the units of the parameter.
         steps: Number of gradients to ask for, at least 1.
+        tolerance: Euclidean half-width requested in each gradient; by default the planned noise.
         **step: As for `gradient`. ``clip``: largest length of a row's gradient, in units of the loss per unit of the
-            parameter. ``tolerance``: Euclidean half-width requested in each gradient; by default the planned noise.
-            ``name``: with a name, equal steps are repeated queries and free. ``columns``: columns that the derivative
-            reads; None for all but the row ids.
+            parameter. ``name``: with a name, equal steps are repeated queries and free. ``columns``: columns that the
+            derivative reads; None for all but the row ids.
 
     Returns:
         The mean of the parameters of all steps, with its regret (a bound on its excess loss in the population). If the
@@ -137,7 +137,7 @@ def minimise(
     place = centre.copy()
     while len(answers) < steps:
         at_place = partial(derivative, parameter=place.copy())
-        answer = holdout.ask(_GradientStep(at_place, len(centre), **step), strict=not answers)
+        answer = holdout.ask(_GradientStep(at_place, len(centre), **step), tolerance=tolerance, strict=not answers)
         if answer.values is None:
             break
         places.append(place)

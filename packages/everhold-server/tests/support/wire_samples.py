@@ -81,7 +81,7 @@ def queries():
         "private_choose": [eh.private_choose([0, 1], loss=lambda cut: f"x > {cut}", best="highest", price=7)],
         "private_first_above": [eh.private_first_above(["x > 1", eh.mean("x > 0")], 0.3, price=9)],
         "private_quantile": [eh.private_quantile("x", 0.3, low=-3, high=3, bins=9)],
-        "auc": [eh.auc(SCORES, positives=150, negatives=150), eh.auc(BY_ID, positives=9, negatives=9, tolerance=5.0)],
+        "auc": [eh.auc(SCORES, positives=150, negatives=150), eh.auc(BY_ID, positives=9, negatives=9)],
         "f1": [eh.f1(LABELS, least=200), eh.f1(LABELS)],
         "precision": [eh.precision(LABELS, training=LABELS)],
         "recall": [eh.recall(LABELS)],

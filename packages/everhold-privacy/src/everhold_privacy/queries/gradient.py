@@ -23,13 +23,12 @@ from everhold.sealing.rows.code_trials import (
     sealed_values,
     varied_rows,
 )
-from everhold_privacy.mechanisms.privacy_budget import SHRINKAGE, VectorNoise, largest_scale
+from everhold_privacy.mechanisms.privacy_budget import SHRINKAGE, VectorNoise
 from everhold_privacy.queries.priced import (
     MechanismResult,
+    NoisyPurchase,
     Paid,
-    Price,
     PricedQuery,
-    Purchase,
     checked_function_name,
     paying,
 )
@@ -103,13 +102,12 @@ class GradientQuery(PricedQuery[VectorAnswer]):
     """Query for the mean over rows of a clipped vector, made by `gradient`, which explains the attributes.
 
     Raises:
-        ValueError: If dimension, clip or tolerance is not a usable number.
+        ValueError: If dimension or clip is not a usable number.
     """
 
     function: RowFunction
     dimension: int
     clip: float
-    tolerance: float | None = None
     name: str | None = None
     columns: Sequence[str] | None = None
     _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
@@ -127,8 +125,6 @@ class GradientQuery(PricedQuery[VectorAnswer]):
         object.__setattr__(self, "clip", float(self.clip))  # NumPy's short floats overflow
         if not _LEAST_CLIP <= self.clip <= 1.0 / _LEAST_CLIP:
             raise ValueError(f"clip is {self.clip!r}. Pass a number from 1e-300 to 1e300.")
-        if self.tolerance is not None:
-            check_positive("tolerance", self.tolerance)
         checked_function_name(self.name)
 
     def purchase(self, compiler: CompileContext) -> GradientPurchase:
@@ -149,25 +145,16 @@ class GradientQuery(PricedQuery[VectorAnswer]):
             seen.append(made_up_values(self.function, varied, (int(self.dimension),)))
         content = content_digest(self.function) or self._token
         noise = VectorNoise(mechanism, int(self.dimension))
-        return GradientPurchase(self, noise, self._scale(noise), names, {
+        return GradientPurchase(self, noise, mechanism.scale, None, names, {
             "content": content, "on_public_rows": behaviour_digest(seen),
         })  # fmt: skip
 
-    def _scale(self, noise: VectorNoise) -> float:
-        if self.tolerance is None:
-            return noise.budget.scale
-        try:
-            return largest_scale(noise.budget, self.tolerance, lambda scale: 2.0 * self.clip * noise.radius_at(scale))
-        except ValueError as reason:
-            raise QueryRejected(f"{reason}") from None
-
 
 @dataclass(frozen=True, slots=True)
-class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
+class GradientPurchase(NoisyPurchase["NDArray[np.int64]", VectorAnswer]):
     """Purchase of a mean vector, for one holdout.
 
     Attributes:
-        scale: Noise scale of every coordinate, in the units of a mean.
         names: Columns that the function reads.
         code: Text that distinguishes the function from others (`everhold.queries.code`).
     """
@@ -175,6 +162,7 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
     asked: GradientQuery
     noise: VectorNoise
     scale: float
+    tolerance: float | None
     names: tuple[str, ...]
     code: Mapping[str, str]
 
@@ -184,21 +172,21 @@ class GradientPurchase(Purchase["NDArray[np.int64]", VectorAnswer]):
         query = self.asked
         return {
             "kind": "gradient", "dimension": int(query.dimension), "clip": float(query.clip),
-            "tolerance": None if query.tolerance is None else float(query.tolerance),
             "columns": None if query.columns is None else list(self.names),
             **({"token": query._token} if query.name is None else {"name": query.name}), **self.code,
+            **self.requested[0],
         }  # fmt: skip
 
     @property
     def shown(self) -> str:
         """The query as a text for transcripts."""
         query = self.asked
-        within = "" if query.tolerance is None else f", within {query.tolerance:g}"
-        return f"gradient {query.name or 'without a name'}, {query.dimension:,} numbers, clip {query.clip:g}{within}"
+        said = f"gradient {query.name or 'without a name'}, {query.dimension:,} numbers, clip {query.clip:g}"
+        return f"{said}{self.requested[1]}"
 
-    def price(self, mechanism: PrivacyBudget) -> Price:
-        """Return the price in credits, and the half-width in Euclidean length."""
-        return Price(mechanism.credits_for(self.scale), self._width * self.noise.radius_at(self.scale))
+    def width_at(self, mechanism: PrivacyBudget, scale: float) -> float:
+        """Return the half-width in Euclidean length."""
+        return self._width * self.noise.radius_at(scale)
 
     @property
     def _width(self) -> float:
@@ -245,7 +233,6 @@ def gradient(
     *,
     dimension: int,
     clip: float,
-    tolerance: float | None = None,
     name: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> GradientQuery:
@@ -262,21 +249,19 @@ def gradient(
             It receives some of the rows at a time.
         dimension: Length of the vectors, at most 10,000.
         clip: Longer vectors are shortened to this Euclidean length; the promise is about the mean of those.
-        tolerance: Euclidean half-width requested, in the vector's units; sharper answers cost more credits (units of
-            the privacy budget). By default the planned noise, for 100 credits.
         name: Functions of one name that are made of the same code and data (weights, too), and give the same for public
             rows, are one query. Without a name every new object is a new query.
         columns: Columns that the function reads; None for all but the row ids.
 
     Raises:
-        ValueError: If dimension, clip or tolerance is not a usable number.
+        ValueError: If dimension or clip is not a usable number.
 
     Examples:
         >>> pull = gradient(lambda table: np.column_stack([table["x"], table["y"]]), dimension=2, clip=1.0)
         >>> pull.dimension, pull.clip
         (2, 1.0)
     """
-    return GradientQuery(function, dimension, clip, tolerance, name, columns)
+    return GradientQuery(function, dimension, clip, name, columns)
 
 
 LARGEST_VECTOR_UNIT = 2**30

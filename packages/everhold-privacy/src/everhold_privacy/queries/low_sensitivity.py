@@ -6,7 +6,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -19,8 +19,8 @@ from everhold.queries.code import behaviour_digest, content_digest
 from everhold.queries.statistic import Statistic, StatisticGrid, StatisticQuery, check_range, check_rows
 from everhold.sealing.rows.code_trials import values_or_none, varied_rows
 from everhold.values.base import Clip, clips_in_words
-from everhold_privacy.mechanisms.privacy_budget import largest_scale, release
-from everhold_privacy.queries.priced import MechanismResult, Price, PricedQuery, Purchase, checked_function_name, paying
+from everhold_privacy.mechanisms.privacy_budget import release
+from everhold_privacy.queries.priced import MechanismResult, NoisyPurchase, PricedQuery, checked_function_name, paying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,6 @@ class LowSensitivityQuery(StatisticQuery):
     low: float = field(default=0.0, kw_only=True)
     high: float = field(default=1.0, kw_only=True)
     columns: Sequence[str] | None = field(default=None, kw_only=True)
-    tolerance: float | None = field(default=None, kw_only=True)
     name: str | None = field(default=None, kw_only=True)
     _token: str = field(default_factory=lambda: secrets.token_hex(16), init=False, repr=False)
     probe: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
@@ -56,7 +55,7 @@ class LowSensitivityQuery(StatisticQuery):
     def __post_init__(self, probe: Mapping[str, Any] | None) -> None:
         if not callable(self.function):
             raise ValueError(f"function is a {type(self.function).__name__}. Pass a function from a table to a number.")
-        check_range(self.sensitivity, self.low, self.high, self.tolerance)
+        check_range(self.sensitivity, self.low, self.high)
         checked_function_name(self.name)
         if probe is not None:
             table = {str(name): np.array(probe[name]) for name in probe} if isinstance(probe, Mapping) else {}
@@ -142,7 +141,6 @@ class _Terms(TypedDict, total=False):
     low: float
     high: float
     columns: Sequence[str] | None
-    tolerance: float | None
     name: str | None
     probe: Mapping[str, Any] | None
 
@@ -168,14 +166,13 @@ def low_sensitivity(
         function: Function from a table (columns by name, NumPy arrays) to a number.
         sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
         **terms: ``low``, 0 by default, and ``high``, 1 by default: the range, which must not come from the sealed rows.
-            ``columns``: those that the function reads; None for all but the row ids. ``tolerance``: requested
-            half-width, in the statistic's units, for a privacy budget only; None for the planned noise, at the price of
-            a mean. ``name``: functions of one name that are made of the same code and data, and give the same for
-            public rows, are one query; without a name every new object is a new query. ``probe``: public rows, columns
-            by name and as many as are sealed, on which this call tests the claimed sensitivity; not kept.
+            ``columns``: those that the function reads; None for all but the row ids. ``name``: functions of one name
+            that are made of the same code and data, and give the same for public rows, are one query; without a name
+            every new object is a new query. ``probe``: public rows, columns by name and as many as are sealed, on which
+            this call tests the claimed sensitivity; not kept.
 
     Raises:
-        ValueError: If the sensitivity, the range or the tolerance cannot be used.
+        ValueError: If the sensitivity or the range cannot be used.
         QueryRejected: If replacing one of the public rows changes the statistic by more than the sensitivity.
 
     Examples:
@@ -202,53 +199,41 @@ class _PricedStatistic(PricedQuery[Answer]):
         """Return the statistic with its price, for one holdout."""
         mechanism, statistic = paying(compiler.mechanism), self.query.bound_to(compiler)
         check_rows(statistic, mechanism, groups=False)
-        scale = mechanism.scale
-        if self.query.tolerance is not None:
-            statistic = replace(
-                statistic, described={**statistic.described, "tolerance": float(self.query.tolerance)},
-                shown=f"{statistic.shown}, within {self.query.tolerance:g}",
-            )  # fmt: skip
-            try:
-                scale = largest_scale(
-                    mechanism, float(self.query.tolerance), lambda scale: half_width(statistic.grid, mechanism, scale)
-                )
-            except ValueError as reason:
-                raise QueryRejected(f"{reason}") from None
         self.query.check(compiler)
-        return StatisticPurchase(statistic, scale, statistic.clips(compiler.schema.training_rows))
+        return StatisticPurchase(statistic, mechanism.scale, clips=statistic.clips(compiler.schema.training_rows))
 
 
 @dataclass(frozen=True, slots=True)
-class StatisticPurchase(Purchase[int, Answer]):
+class StatisticPurchase(NoisyPurchase[int, Answer]):
     """Purchase of a statistic of the whole table, for one holdout.
 
     Attributes:
-        scale: Noise scale, in the units of a mean.
         clips: Ranges to which values are clipped, as answers state them.
     """
 
     statistic: Statistic
     scale: float
+    tolerance: float | None = None
     clips: Sequence[Clip] = ()
 
     @property
     def description(self) -> dict[str, Any]:
         """Public facts that identify the query, in canonical form."""
-        return dict(self.statistic.described)
+        return {**self.statistic.described, **self.requested[0]}
 
     @property
     def shown(self) -> str:
         """The query as a text for transcripts."""
-        return self.statistic.shown
+        return f"{self.statistic.shown}{self.requested[1]}"
 
     @property
     def by_position(self) -> bool:
         """True if the statistic uses predictions given as arrays, in the order of the rows."""
         return self.statistic.by_position
 
-    def price(self, mechanism: PrivacyBudget) -> Price:
-        """Return the price in credits, and the half-width in the statistic's units."""
-        return Price(mechanism.credits_for(self.scale), half_width(self.statistic.grid, mechanism, self.scale))
+    def width_at(self, mechanism: PrivacyBudget, scale: float) -> float:
+        """Return the half-width in the statistic's units: ``n Delta`` times that of a mean with noise of this scale."""
+        return math.nextafter(mechanism.radius_at(scale) * float(mechanism.steps * self.statistic.grid.step), math.inf)
 
     def evaluate(self, sealed: StoredRows, unit: int) -> int:
         """Return the position of the sealed statistic on its grid."""
@@ -274,11 +259,6 @@ class StatisticPurchase(Purchase[int, Answer]):
         return Answer(
             value=value, low=low, high=high, source=answer["source"], statement="S1", clipped=clipped, **paid
         )  # fmt: skip
-
-
-def half_width(grid: StatisticGrid, mechanism: PrivacyBudget, scale: float) -> float:
-    """Return the half-width of a statistic in its units: ``n Delta`` times that of a mean with noise of this scale."""
-    return math.nextafter(mechanism.radius_at(scale) * float(mechanism.steps * grid.step), math.inf)
 
 
 _PAIRS = 48

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from everhold.answers import QuotedPrice
-from everhold.arguments import brief, is_text
+from everhold.arguments import as_float, brief, is_text
 from everhold.display import Display
 from everhold.errors import QueryRejected
 from everhold.estimand import about_of, marked
@@ -19,7 +20,7 @@ from everhold.queries.query import MOST_SHOWN, ExecutionResult, Pricing, Query, 
 from everhold.queries.selection.results import Paid
 from everhold.strict_json import digest
 from everhold.values.base import Clip, noted_clips
-from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget
+from everhold_privacy.mechanisms.privacy_budget import PrivacyBudget, largest_scale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from everhold.values.base import BoundQuery, Schema
 
 __all__ = [
-    "Bought", "MechanismResult", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name", "paying",
-    "whole_price",
+    "Bought", "MechanismResult", "NoisyPurchase", "Paid", "Price", "PricedQuery", "Purchase", "checked_function_name",
+    "paying", "whole_price",
 ]  # fmt: skip
 
 Seen = TypeVar("Seen")
@@ -112,6 +113,13 @@ class Purchase(ABC, Generic[Seen, Result]):
     def price(self, mechanism: PrivacyBudget) -> Price:
         """Return the price of the query in credits, and the half-width of the answer at this price."""
 
+    def within(self, mechanism: PrivacyBudget, tolerance: float) -> Self:
+        """Return the same query at the price of a requested half-width. Raise QueryRejected if it takes none."""
+        raise QueryRejected(
+            "This query has a price of its own, so tolerance= cannot be used. Leave it out, and make the answer "
+            "sharper by the price."
+        )
+
     @abstractmethod
     def evaluate(self, sealed: StoredRows, unit: int) -> Seen:
         """Return exact integers from the sealed rows, ``unit`` grid steps for a row value of 1. They are secret."""
@@ -123,6 +131,42 @@ class Purchase(ABC, Generic[Seen, Result]):
     @abstractmethod
     def result(self, answer: Mapping[str, Any], **paid: Any) -> Result:
         """Build the answer in the analyst's units from the ledger's data. ``paid`` has the attributes of `Paid`."""
+
+
+class NoisyPurchase(Purchase[Seen, Result]):
+    """Base of purchases that are answered with noise, whose scale decides the price.
+
+    Attributes:
+        scale: Noise scale, in the units of a mean.
+        tolerance: Half-width requested, in the query's units; None for the planned noise.
+    """
+
+    scale: float
+    tolerance: float | None
+
+    @abstractmethod
+    def width_at(self, mechanism: PrivacyBudget, scale: float) -> float:
+        """Return the half-width of the answer with noise of this scale, in the query's units."""
+
+    def price(self, mechanism: PrivacyBudget) -> Price:
+        """Return the price of the noise in credits, and the half-width of the answer."""
+        return Price(mechanism.credits_for(self.scale), self.width_at(mechanism, self.scale))
+
+    def within(self, mechanism: PrivacyBudget, tolerance: float) -> Self:
+        """Return the same query with the largest noise whose half-width is within the tolerance."""
+        number = as_float(tolerance)
+        if not 0.0 < number < math.inf:
+            raise QueryRejected(f"tolerance is {brief(tolerance)}. Pass a positive finite number.")
+        try:
+            scale = largest_scale(mechanism, number, partial(self.width_at, mechanism))
+        except ValueError as reason:
+            raise QueryRejected(f"{reason}") from None
+        return replace(self, scale=scale, tolerance=number)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    @property
+    def requested(self) -> tuple[dict[str, float], str]:
+        """The requested half-width as a part of the description, and as words; both empty without one."""
+        return ({}, "") if self.tolerance is None else ({"tolerance": self.tolerance}, f", within {self.tolerance:g}")
 
 
 class PricedQuery(Query[Result]):
@@ -139,12 +183,11 @@ class PricedQuery(Query[Result]):
     ) -> QueryPlan[Result]:
         """Return the plan that pays for the query from the holdout's privacy budget and asks it."""
         mechanism = paying(compiler.mechanism)
-        if guess is not None or tolerance is not None:
-            raise QueryRejected(
-                "This query has a price of its own, so guess= and tolerance= cannot be "
-                "used. Call ask(query), and make the answer sharper by the price."
-            )
+        if guess is not None:
+            raise QueryRejected("This query is paid from a privacy budget and checks no guess. Leave guess= out.")
         purchase = self.purchase(compiler)
+        if tolerance is not None:
+            purchase = purchase.within(mechanism, tolerance)
         if not compiler.before.answered(purchase.query):
             compiler.planner.evaluator.training_totals(
                 purchase.means, plan=mechanism.queries * max(len(purchase.means), 1)

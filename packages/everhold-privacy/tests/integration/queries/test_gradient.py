@@ -104,16 +104,16 @@ def test_the_population_is_within_the_half_width_and_every_interval(holdout):
 
 def test_a_vector_costs_one_mean_and_a_sharper_one_more(holdout):
     planned = gradient(slope(np.zeros(2)), dimension=2, clip=1.0)
-    sharper = gradient(slope(np.zeros(2)), dimension=2, clip=1.0, tolerance=0.9 * holdout.quote(planned).radius)
-    assert holdout.quote(planned).charged_at_most == 100 < holdout.quote(sharper).charged_at_most
-    for query in (planned, sharper):
-        quoted, before = holdout.quote(query), holdout.remaining["credits"]
-        answer = holdout.ask(query)
+    sharper = 0.9 * holdout.quote(planned).radius
+    assert holdout.quote(planned).charged_at_most == 100 < holdout.quote(planned, tolerance=sharper).charged_at_most
+    for tolerance in (None, sharper):
+        quoted, before = holdout.quote(planned, tolerance=tolerance), holdout.remaining["credits"]
+        answer = holdout.ask(planned, tolerance=tolerance)
         assert (answer.charged, answer.within) == (quoted.charged_at_most, quoted.radius)
         assert holdout.remaining["credits"] == before - answer.charged
-        again = holdout.ask(query)
+        again = holdout.ask(planned, tolerance=tolerance)
         assert (again.repeated, again.charged, again.values.tolist()) == (True, 0, answer.values.tolist())
-    assert answer.within <= sharper.tolerance
+    assert answer.within <= sharper
 
 
 def test_units_are_those_of_the_clipping_length(holdout):
@@ -178,7 +178,6 @@ def test_when_the_budget_is_spent_there_is_no_vector(holdout):
 PASS = {
     "dimension": "Pass a whole number from 1 to 10,000, and project longer vectors with a fixed random matrix.",
     "clip": "Pass a positive finite number.",
-    "tolerance": "Pass a positive finite number.",
     "function": "Pass a function from a table to vectors.",
 }
 
@@ -187,8 +186,7 @@ PASS = {
     "wrong",
     [
         {"dimension": 0}, {"dimension": 10_001}, {"dimension": True}, {"dimension": 2.5}, {"clip": 0.0}, {"clip": -1.0},
-        {"clip": math.nan}, {"clip": math.inf}, {"clip": "1"}, {"tolerance": 0.0}, {"tolerance": math.nan},
-        {"function": 3},
+        {"clip": math.nan}, {"clip": math.inf}, {"clip": "1"}, {"function": 3},
     ],
     ids=str,
 )  # fmt: skip
@@ -207,7 +205,6 @@ def test_wrong_numbers_are_refused_at_once(wrong):
         (gradient(features, dimension=3, clip=1.0), r"Return real numbers of shape \(4000, 3\)"),
         (gradient(lambda t: t["no"], dimension=2, clip=1.0), "fails on training or made-up rows with KeyError"),
         (gradient(features, dimension=2, clip=1.0, columns=["x", "no"]), "columns is"),
-        (gradient(features, dimension=2, clip=1.0, tolerance=1e-6), "cannot pay for less than"),
     ],
 )
 def test_what_cannot_be_asked_costs_nothing(holdout, query, words):
@@ -215,6 +212,19 @@ def test_what_cannot_be_asked_costs_nothing(holdout, query, words):
     for attempt in (holdout.ask, holdout.quote):
         with pytest.raises(QueryRejected, match=words):
             attempt(query)
+    assert holdout.remaining == before
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "words"),
+    [(1e-6, "cannot pay for less than"), (0.0, "tolerance is 0.0. Pass a positive"), (math.nan, "tolerance is nan"),
+     (math.inf, "tolerance is inf"), ("wide", "tolerance is 'wide'")],
+)  # fmt: skip
+def test_a_tolerance_that_cannot_be_kept_costs_nothing(holdout, tolerance, words):
+    query, before = gradient(features, dimension=2, clip=1.0), holdout.remaining
+    for attempt in (holdout.ask, holdout.quote):
+        with pytest.raises(QueryRejected, match=words):
+            attempt(query, tolerance=tolerance)
     assert holdout.remaining == before
 
 

@@ -132,7 +132,6 @@ def test_a_guess_is_needed_and_a_tolerance_is_refused(holdout):
     for attempt, words in (
         (lambda: holdout.ask(query), "needs a guess"),
         (lambda: holdout.ask(query, guess=1.5), "the range of the query"),
-        (lambda: holdout.ask(area(tolerance=0.1)), "privacy_budget"),
         (lambda: holdout.ask(area(), tolerance=0.1), "privacy_budget"),
         (lambda: holdout.ask(eh.low_sensitivity(lambda t: np.median(np.nan_to_num(t["x"])), 0.01)), "Replacing one"),
         (lambda: holdout.ask(eh.low_sensitivity(spread, 1e-12)), "too wide for a sensitivity"),

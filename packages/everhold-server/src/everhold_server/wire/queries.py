@@ -27,7 +27,7 @@ from everhold.arguments import brief
 from everhold.errors import CaseRejected, QueryRejected
 from everhold.gates.results import runs_by_case
 from everhold.queries import DETAILS, Form, Kind
-from everhold.queries.makers import SCALARS, a_number, a_text, a_truth, plain, refuse, spelled
+from everhold.queries.makers import SCALARS, a_text, a_truth, plain, refuse, spelled
 from everhold.queries.predictions.arrays import PredictionTable, check_lengths, prediction_table
 from everhold.queries.predictions.columns import PredictionColumn
 from everhold.queries.query import Query
@@ -195,9 +195,6 @@ def _scalar(value: Any) -> Any:
     return plain if plain is None or isinstance(plain, (str, int, float)) else str(plain)
 
 
-TOLERANCE = "tolerance"
-
-
 def written(
     query: Query[Any] | str, tables: dict[str, PredictionTable] | None = None
 ) -> tuple[Any, dict[str, PredictionTable]]:
@@ -248,8 +245,6 @@ class _Writing:
             spelled(option): self._value(DETAILS[option].form, made.details[argument], option)
             for option, argument in kind.details.items() if made.details.get(argument) is not None
         }  # fmt: skip
-        if kind.tolerant and made.details.get(TOLERANCE) is not None:
-            details[TOLERANCE] = plain(made.details[TOLERANCE], a_number, TOLERANCE)
         if kind.name == "mean" and not details:
             return a_text(made.of, "of")
         if kind.several:

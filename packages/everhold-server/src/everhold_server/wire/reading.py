@@ -29,7 +29,7 @@ from everhold.errors import QueryRejected
 from everhold.operations.operation import AnyQuery
 from everhold.queries import DETAILS, Form, Kind
 from everhold.queries.makers import MOST_ITEMS, SCALARS, a_text, refuse, spelled
-from everhold_server.wire.queries import TOLERANCE, Tables, kind_of, predictions_from
+from everhold_server.wire.queries import Tables, kind_of, predictions_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -135,8 +135,6 @@ def _made(kind: Kind) -> type[BaseModel]:
         typed = _typed(detail.form, name)
         about = Field(description=detail.help) if argument in needed else Field(None, description=detail.help)
         fields[name] = (typed if argument in needed else typed | None, about)
-    if kind.tolerant:
-        fields[TOLERANCE] = (_typed(Form.NUMBER, TOLERANCE) | None, None)
     title = "".join(part.title() for part in kind.name.split("_"))
     return create_model(f"{title}Query", __config__=ConfigDict(extra="forbid"), __doc__=kind.help, **fields)
 
@@ -176,8 +174,6 @@ def _built(written: Any, schema: Schema, tables: Tables) -> Query[Any]:
         for option, argument in kind.details.items()
         if given[spelled(option)] is not None
     }
-    if given.get(TOLERANCE) is not None:
-        details[TOLERANCE] = given[TOLERANCE]
     if kind.form is Form.FLAG:
         return _make(kind, _each(given["queries"], schema, tables), details)
     subject = value(kind.form, given["of"], "of")

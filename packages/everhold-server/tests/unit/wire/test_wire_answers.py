@@ -64,8 +64,7 @@ def test_two_answers_that_differ_are_not_the_same(holdout):
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS if kind.form is not Form.CODE])
 def test_the_answer_to_every_kind_of_query_arrives(kind, holdout, without_noise):
     holdout = without_noise if kind in WITHOUT_NOISE else holdout
-    asked = [query for query in queries()[kind] if getattr(query, "tolerance", None) is None]
-    for query in asked[:1]:
+    for query in queries()[kind][:1]:
         check(holdout.quote(query))
         check(holdout.ask(query))
         check(holdout.ask(query))

@@ -156,7 +156,7 @@ def ask(
             answers = holdout.ask_many(list(queries.values()), guesses=guesses, silent=ways.silent)
             show_columns(dict(zip(queries, answers, strict=True)), form)
             return
-        query, tolerance = spelled.query(holdout.schema, tolerance)
+        query = spelled.query(holdout.schema)
         assert query is not None
         answer = holdout.ask(query, guess=guess, tolerance=tolerance, strict=ways.strict, silent=ways.silent)
         whole = holdout.promise.budget
@@ -194,8 +194,7 @@ def quote(
     """
     assert spelled is not None
     with place.opened(analyst) as holdout:
-        query, tolerance = spelled.query(holdout.schema, request.tolerance)
-        price = holdout.quote(query, guess=request.guess, tolerance=tolerance)
+        price = holdout.quote(spelled.query(holdout.schema), guess=request.guess, tolerance=request.tolerance)
     show_record(price.to_dict(), form)
 
 
@@ -345,17 +344,6 @@ class Spelled:
             raise Misuse(f"--{chosen[0].name} needs a second condition or number. Pass it as --with EXPR.")
         return cls(given, chosen[0] if chosen else None, tuple(rows) if wrapping else ())
 
-    def query(self, schema: Schema, tolerance: float | None) -> tuple[Query[Any] | None, float | None]:
-        """Return the query for rows of this schema, or None, and the tolerance to pass when it is asked.
-
-        Reads files.
-        """
-        if self.kind is None:
-            return None, tolerance
-        if self.kind.tolerant and tolerance is not None:
-            return self._query(self.kind, {"tolerance": tolerance}, schema), None
-        return self._query(self.kind, {}, schema), tolerance
-
     def columns(self, schema: Schema) -> dict[str, Query[Any]]:
         """Return one query for each column of a file of predictions, by the column's name.
 
@@ -381,9 +369,11 @@ class Spelled:
             for name, column in sealed.items()
         }
 
-    def _query(self, kind: Kind, more: Mapping[str, Any], schema: Schema) -> Query[Any]:
-        """Build the query that was typed."""
-        details = {**self._details(kind, schema), **more}
+    def query(self, schema: Schema) -> Query[Any] | None:
+        """Return the query that was typed, for rows of this schema, or None. Files are read."""
+        if (kind := self.kind) is None:
+            return None
+        details = self._details(kind, schema)
         if kind.form is Form.CODE:  # the same function of the same file is the same query another time
             details.setdefault("name", self.given[kind.name])
         if not kind.several:

@@ -52,7 +52,6 @@ class Kind:
         several: If the subject is a list of queries: name of the argument that takes them. Else empty. If the form is
             `Form.FLAG`, the maker has two arguments, which are queries.
         rowwise: True if the query is a mean of row values, so that it may be asked together with others in one step.
-        tolerant: True if the maker of the query takes the tolerance; False if `ask` takes it.
         recorded: The ``kind`` in the query's ledger entries, if it has entries of its own.
         brings: Details that only this kind has, by name.
         loss: Distribution of the privacy loss of such an entry: that of noise, of a choice, or unknown (``"mixed"``).
@@ -65,7 +64,6 @@ class Kind:
     details: Mapping[str, str]
     several: str = ""
     rowwise: bool = False
-    tolerant: bool = False
     recorded: tuple[str, ...] = ()
     brings: Mapping[str, Detail] = field(default_factory=dict)
     loss: str = "mixed"
@@ -160,10 +158,9 @@ _OWN = (
     _kind("selection.quantile:quantile", Form.EXPRESSION, "The median or another quantile of a number.",
           {**_RANGE, **same("bins", level="quantile")}, recorded=("order statistic",)),
     _kind("metrics.ranking:auc", Form.PREDICTIONS, "The area under the ROC curve of the scores in a file.",
-          {**_TRAINED, **same("positives", "negatives", "where")}, tolerant=True, recorded=("auc",),
-          loss="noise"),
+          {**_TRAINED, **same("positives", "negatives", "where")}, recorded=("auc",), loss="noise"),
     _kind("metrics.ranking:f1", Form.PREDICTIONS, "The F1 of the labels in a file.",
-          {**_TRAINED, **same("least")}, tolerant=True, recorded=("f1",), loss="noise"),
+          {**_TRAINED, **same("least")}, recorded=("f1",), loss="noise"),
     _kind("metrics.scores:precision", Form.PREDICTIONS,
           "The share of rows with label 1 among those that a file labels 1.", _TRAINED),
     _kind("metrics.scores:recall", Form.PREDICTIONS, "The share of rows that a file labels 1 among those with label 1.",

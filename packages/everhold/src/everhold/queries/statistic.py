@@ -150,8 +150,6 @@ class StatisticQuery(Query[Answer]):
 
     __slots__ = ()
 
-    tolerance: float | None
-
     @abstractmethod
     def bound_to(self, compiler: CompileContext) -> Statistic:
         """Return the statistic bound to the rows of one holdout."""
@@ -169,7 +167,7 @@ class StatisticQuery(Query[Answer]):
                 f"The mechanism {mechanism.name} answers means of row values, and this is a statistic of all rows "
                 "together. Use a holdout that was created with mechanism='guess_and_check' or 'privacy_budget'."
             )
-        if tolerance is not None or self.tolerance is not None:
+        if tolerance is not None:
             paying(mechanism)
         statistic = self.bound_to(compiler)
         check_rows(statistic, mechanism, groups=True)
@@ -240,11 +238,9 @@ def check_rows(statistic: Statistic, mechanism: Mechanism, *, groups: bool) -> N
         )
 
 
-def check_range(sensitivity: float, low: float, high: float, tolerance: float | None) -> None:
-    """Check the sensitivity, range and tolerance that an analyst claims for a statistic."""
+def check_range(sensitivity: float, low: float, high: float) -> None:
+    """Check the sensitivity and range that an analyst claims for a statistic."""
     check_positive("sensitivity", sensitivity)
-    if tolerance is not None:
-        check_positive("tolerance", tolerance)
     least, most = as_float(low), as_float(high)
     if not (least < most and math.isfinite(most - least)):
         raise ValueError(

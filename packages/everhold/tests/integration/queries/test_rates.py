@@ -63,8 +63,3 @@ def test_labels_that_are_none_are_refused(holdout):
     for make, _ in RATES.values():
         with pytest.raises(eh.QueryRejected, match="brier"):
             holdout.ask(make(np.full(ROWS, 0.5), training=predicted(TRAINED)))
-
-
-def test_a_tolerance_needs_a_floor():
-    with pytest.raises(ValueError, match="tolerance is given without least"):
-        eh.f1(predicted(SEALED), tolerance=0.1)

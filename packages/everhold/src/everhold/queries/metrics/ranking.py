@@ -277,7 +277,6 @@ class RankingQuery(StatisticQuery):
         sensitivity: Delta, the proven largest effect of one row on the statistic (docs/theory, vectors and low
             sensitivity).
         statistic: Function from predictions, labels and the numbers to the value of the metric.
-        tolerance: Half-width requested; None for the planned noise.
     """
 
     name: str
@@ -285,18 +284,16 @@ class RankingQuery(StatisticQuery):
     numbers: Mapping[str, float]
     sensitivity: float
     statistic: Callable[..., Fraction]
-    tolerance: float | None
 
     def spec(self) -> QuerySpec:
         """Return the kind and arguments from which the query can be built again."""
-        given = {**self.numbers, "tolerance": self.tolerance, "training": self.model.training}
-        return QuerySpec(self.name, self.model.predictions, given)
+        return QuerySpec(self.name, self.model.predictions, {**self.numbers, "training": self.model.training})
 
     def compile(
         self, compiler: CompileContext, *, guess: float | None = None, tolerance: float | None = None
     ) -> QueryPlan[Answer]:
         """Compile the statistic. An AUC without counts is compiled as a metric where it has an interval."""
-        if self.name == "auc" and tolerance is None and self.tolerance is None:
+        if self.name == "auc" and tolerance is None:
             area = MetricQuery(METRICS["roc_auc"], (self.model,))
             if area.is_promised(compiler):
                 return area.compile(compiler, guess=guess)
@@ -351,8 +348,8 @@ class RankingQuery(StatisticQuery):
 
 
 def auc(
-    scores: Any, *, positives: int | None = None, negatives: int | None = None, tolerance: float | None = None,
-    training: Any = None, where: str | None = None,
+    scores: Any, *, positives: int | None = None, negatives: int | None = None, training: Any = None,
+    where: str | None = None,
 ) -> RankingQuery | MetricQuery:  # fmt: skip
     """Build the query for the area under the ROC curve: how often a positive row is scored above a negative one.
 
@@ -381,15 +378,13 @@ def auc(
             fresh samples are fresh labels for rows with these scores.
         positives: Number of positive rows (label 1) that take part. Pass both counts, or neither.
         negatives: Number of negative rows (label 0) that take part.
-        tolerance: Requested half-width, for a privacy budget only; sharper answers cost more credits (units of that
-            budget). By default the planned noise, which costs 100 credits.
         training: Scores for the training rows, which make the guess on a holdout that checks guesses: shape (training
             rows,), or a table.
         where: A condition, such as ``"region = 'N'"``: the AUC among the rows that meet it, for a model and without
             counts.
 
     Raises:
-        ValueError: If a count is not a whole number of at least 1, or the tolerance is not a valid half-width.
+        ValueError: If a count is not a whole number of at least 1.
         TypeError: If only one of ``positives`` and ``negatives`` is given.
 
     Examples:
@@ -397,11 +392,6 @@ def auc(
         0.004495
     """
     if positives is None and negatives is None:
-        if tolerance is not None:
-            raise ValueError(
-                "tolerance is given without positives and negatives. Pass these counts for a privacy budget, or leave "
-                "tolerance out."
-            )
         return MetricQuery.of(METRICS["roc_auc"], scores, training, where=where)
     if where is not None:
         raise ValueError(
@@ -412,14 +402,12 @@ def auc(
         raise TypeError(f"auc() lacks {missing!r}. Pass both positives and negatives, or neither.")
     positives, negatives = whole_count("positives", positives), whole_count("negatives", negatives)
     delta = auc_sensitivity(positives=positives, negatives=negatives)
-    check_range(delta, 0.0, 1.0, tolerance)
+    check_range(delta, 0.0, 1.0)
     counts = {"positives": positives, "negatives": negatives}
-    return RankingQuery("auc", ScoredRows("scores", scores, training), counts, delta, auc_of, tolerance)
+    return RankingQuery("auc", ScoredRows("scores", scores, training), counts, delta, auc_of)
 
 
-def f1(
-    predictions: Any, *, least: float | None = None, tolerance: float | None = None, training: Any = None
-) -> RankingQuery | MetricQuery:
+def f1(predictions: Any, *, least: float | None = None, training: Any = None) -> RankingQuery | MetricQuery:
     """Build the query for the F1 score, the harmonic mean of precision and recall.
 
     Without a floor it is the population's F1, ``sum tp / sum (tp + (fp + fn) / 2)``. It is one query if the holdout
@@ -435,28 +423,25 @@ def f1(
             fitted estimator. An array or table belongs to its rows, as for `auc`.
         least: Floor on predicted and actual positives together, in rows, such as the sum of the lower ends of two
             intervals that were asked for. If the sealed rows have fewer, the value is smaller than F1.
-        tolerance: Requested half-width, as for `auc`. It needs a floor, and a holdout with a privacy budget.
         training: Predictions for the training rows, which make the guess of the answer: shape (training rows,), or a
             table.
 
     Raises:
-        ValueError: If the floor or the tolerance is not a valid number.
+        ValueError: If the floor is not a valid number.
 
     Examples:
         >>> f1(np.ones(1000), least=800).sensitivity <= 0.0025 + 1e-15
         True
     """
     if least is None:
-        if tolerance is not None:
-            raise ValueError("tolerance is given without least. Pass both for a privacy budget, or neither.")
         return MetricQuery.of(METRICS["f1"], predictions, training)
     check_positive("least", least)
     if least < 2.0:
         raise ValueError(f"least is {least!r}. Pass at least 2 rows, and preferably some hundreds.")
     delta = f1_sensitivity(least=float(least))
-    check_range(delta, 0.0, 1.0, tolerance)
+    check_range(delta, 0.0, 1.0)
     rows = ScoredRows("classes", predictions, training)
-    return RankingQuery("f1", rows, {"least": float(least)}, delta, f1_of, tolerance)
+    return RankingQuery("f1", rows, {"least": float(least)}, delta, f1_of)
 
 
 def whole_count(name: str, count: int) -> int:
