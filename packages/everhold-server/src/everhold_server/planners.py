@@ -1,6 +1,7 @@
 """Planning in worker processes, with limits of time, memory and waiting requests.
 
-A viewer may plan, and a plan with a network can take minutes. So no plan is made in the process that has the keys.
+A viewer may plan, and a plan with a network can take minutes. A thread can be neither ended nor made to release its
+memory. So no plan is made in the process that has the keys.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 from fastapi import Request
 
-from everhold.errors import DependenceError, EverholdError, Unavailable
+from everhold.errors import EverholdError, Unavailable
 from everhold_server.middleware import TooMany
-from everhold_server.plan_worker import CPU_SECONDS
 from everhold_server.principals import current_principal, kept
-from everhold_server.untrusted.worker import start_process
+from everhold_server.untrusted.worker import WorkerEnded, WorkLimits, end_worker, in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 MOST_NODES = 1_000
 """Nodes of a network that comes over HTTP."""
@@ -32,7 +32,7 @@ MOST_STATES = 32
 _AT_ONCE = 2
 _MOST_WAITING = 8
 _MOST_OF_A_TOKEN = 3
-_LONGEST = 3.0 * CPU_SECONDS  # seconds on a clock: a busy machine gives a process less than all of one
+_LIMITS = WorkLimits(seconds=10)  # an ordinary plan takes about one second
 _LONGEST_KEPT = 10_000  # characters of a request
 _MOST_KEPT = 256
 _POLL = 0.05
@@ -67,41 +67,8 @@ def _too_large(what: str, most: str) -> TooMuchWork:
     )
 
 
-class _Worker:
-    """A worker process that computes plans, one at a time."""
-
-    def __init__(self) -> None:
-        self._process = start_process("from everhold_server.plan_worker import work; work()")
-
-    def answer(self, line: str) -> dict[str, Any] | None:
-        """Return the plan for a request written as a line of JSON, or None if the process ended before."""
-        late = threading.Timer(_LONGEST, self.kill)
-        late.start()
-        try:
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            self._process.stdin.write(f"{line}\n".encode())
-            self._process.stdin.flush()
-            said: dict[str, Any] | None = json.loads(self._process.stdout.readline() or "null")
-        except (OSError, ValueError):
-            return None
-        finally:
-            late.cancel()
-        return said
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self._process.kill()
-
-    def close(self) -> None:
-        """Kill the process and close its pipes, after the last reading thread has ended."""
-        self.kill()
-        with contextlib.suppress(OSError):
-            self._process.communicate()
-
-
 class Planners:
-    """Pool of worker processes for plans, with a queue of requests and a cache of plans.
+    """Plans in worker processes, with a queue of requests and a cache of plans.
 
     Finished plans are cached, because a plan is the same for everybody.
     """
@@ -110,8 +77,7 @@ class Planners:
         self._lock = threading.Lock()
         self._turns = threading.Semaphore(_AT_ONCE)
         self._in_line: Counter[str] = Counter()
-        self._idle: list[_Worker] = []
-        self._busy: set[_Worker] = set()
+        self._running: set[int] = set()
         self._closed = False
         self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
@@ -120,31 +86,29 @@ class Planners:
 
         Args:
             request: Request for the plan. If its client disconnects, the work ends.
-            study: Description of the study, in the form that `everhold_server.plan_worker.answer` takes.
+            study: Arguments of `everhold.plan`, with the dependence as plain data or None.
 
         Returns:
-            The plan, in the form that `everhold_server.plan_worker.answer` returns.
+            The plan, in the form that `everhold_server.plan_worker.plain_plan` returns.
 
         Raises:
             TooMany: If too many requests of the same token wait for plans.
             Unavailable: If too many requests of all tokens wait, or the service ends.
             TooMuchWork: If the plan takes too much time or memory.
             DependenceError: If the dependence is not a model.
-            ValueError: If the request contradicts itself.
+            QueryRejected: If the request contradicts itself.
         """
         check_network(study.get("dependence"))
         line = json.dumps(dict(study), sort_keys=True)
         said = self._known(line)
         if said is None:
             with self._place(current_principal(request).limited_as):
-                said = await self._made(request, line)
+                said = await self._made(request, dict(study))
             with self._lock:
                 if len(line) <= _LONGEST_KEPT:
                     self._kept[line] = said
                 while len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
-        if "refused" in said:
-            raise (DependenceError if said["dependence"] else ValueError)(said["refused"])
         return said
 
     def _known(self, line: str) -> dict[str, Any] | None:
@@ -173,76 +137,74 @@ class Planners:
                 if not self._in_line[token]:
                     del self._in_line[token]
 
-    async def _made(self, request: Request, line: str) -> dict[str, Any]:
+    async def _made(self, request: Request, study: dict[str, Any]) -> dict[str, Any]:
         while not self._turns.acquire(blocking=False):  # waits without a thread
             await self._check_there(request)
-        worker, said = None, None
+        numbers: list[int] = []
         try:
-            worker = await anyio.to_thread.run_sync(self._taken)
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._end_with, request, worker)
-                said = await anyio.to_thread.run_sync(worker.answer, line)
+                tasks.start_soon(self._end_with, request, numbers)
+                said = await anyio.to_thread.run_sync(self._asked, study, numbers)
                 tasks.cancel_scope.cancel()
         finally:
-            if worker is not None:
-                self._give_back(worker, usable=said is not None)
+            self._running.difference_update(numbers)
             self._turns.release()
-        if said is not None:
+        if isinstance(said, dict):
             return said
+        if isinstance(said, EverholdError):
+            raise said
         await self._check_there(request)
-        if self._closed:
-            raise _ending()
         raise TooMuchWork(
-            f"The plan takes more than {CPU_SECONDS} seconds of processor time, or too much memory. Plan for a "
+            f"The plan takes more than {_LIMITS.seconds:g} seconds of processor time, or too much memory. Plan for a "
             "smaller network, or run 'everhold plan' on your own machine."
         )
 
+    def _asked(self, study: dict[str, Any], numbers: list[int]) -> dict[str, Any] | EverholdError | None:
+        """Return the plan that a worker makes, or its error, or None if the worker ended before.
+
+        The number of the job is added to ``numbers``.
+        """
+
+        def begun(number: int) -> None:
+            numbers.append(number)
+            self._running.add(number)
+            if self._closed:
+                end_worker(number)
+
+        try:
+            found: dict[str, Any] = in_worker(
+                "everhold_server.plan_worker:plain_plan", {"study": study}, _LIMITS, begun=begun
+            )
+        except EverholdError as fault:
+            return fault
+        except WorkerEnded:
+            return None
+        return found
+
     async def _check_there(self, request: Request) -> None:
         if self._closed:
-            raise _ending()
+            raise Unavailable(
+                "The service is being stopped. Nothing was changed or charged. Try again when it is back."
+            )
         if await request.is_disconnected():
             raise Unavailable("The client closed the connection. Nothing was changed or charged.")
         await anyio.sleep(_POLL)
 
-    async def _end_with(self, request: Request, worker: _Worker) -> None:
-        """Kill a worker when its client disconnects."""
-        while not await request.is_disconnected():
+    async def _end_with(self, request: Request, numbers: Sequence[int]) -> None:
+        """End the worker of a request when its client disconnects."""
+        while not (numbers and await request.is_disconnected()):
             await anyio.sleep(_POLL)
-        worker.kill()
-
-    def _taken(self) -> _Worker:
-        with self._lock:
-            if self._closed:
-                raise _ending()
-            worker = self._idle.pop() if self._idle else _Worker()
-            self._busy.add(worker)
-            return worker
-
-    def _give_back(self, worker: _Worker, *, usable: bool) -> None:
-        with self._lock:
-            self._busy.discard(worker)
-            if usable and not self._closed:
-                self._idle.append(worker)
-                return
-        worker.close()
+        await anyio.to_thread.run_sync(end_worker, numbers[0])
 
     def stop(self) -> None:
-        """Kill all workers. Waiting requests are refused, and can be sent again."""
-        with self._lock:
-            self._closed = True
-            busy, idle, self._idle = [*self._busy], self._idle, []
-        for worker in busy:
-            worker.kill()
-        for worker in idle:
-            worker.close()
+        """End all workers. Waiting requests are refused, and can be sent again."""
+        self._closed = True
+        for number in [*self._running]:
+            end_worker(number)
 
     def start(self) -> None:
         """Accept requests again after `stop`."""
         self._closed = False
-
-
-def _ending() -> Unavailable:
-    return Unavailable("The service is being stopped. Nothing was changed or charged. Try again when it is back.")
 
 
 Planner = Annotated[Planners, kept("planners")]

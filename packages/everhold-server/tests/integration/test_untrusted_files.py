@@ -14,7 +14,7 @@ from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
 from everhold_server.untrusted import worker as untrusted
 from everhold_server.untrusted.files import check_untrusted_rows, limits_for, read_untrusted, read_untrusted_results
-from everhold_server.untrusted.worker import ReadingLimits
+from everhold_server.untrusted.worker import WorkLimits
 
 SCHEMA = Schema(
     2, 0, {"id": ColumnKind.NUMBER, "late": ColumnKind.NUMBER}, label="late", label_kind="binary", row_id="id"
@@ -43,7 +43,7 @@ def readers(monkeypatch):
 
     def of(code):
         monkeypatch.setattr(untrusted, "_START", code)
-        monkeypatch.setattr(untrusted, "_READERS", found := untrusted._Readers())
+        monkeypatch.setattr(untrusted, "_WORKERS", found := untrusted._Workers())
         started.append(found)
 
     started = []
@@ -69,14 +69,15 @@ def test_a_file_that_finds_no_process_is_refused_and_the_next_one_finds_a_new_on
         readers(code)
         with pytest.raises(QueryRejected):
             read_untrusted(table, SCHEMA, name="model")
-        untrusted._READERS._process.wait(60)
+        untrusted._WORKERS._process.wait(60)
     monkeypatch.setattr(untrusted, "_START", "from everhold_server.untrusted.worker import serve; serve()")
     assert [*read_untrusted(table, SCHEMA, name="model").columns] == ["id", "late"]
 
 
 def test_no_file_meets_what_another_one_left_in_memory(table, readers):
     readers("import everhold_server.untrusted.worker as untrusted, sys; sys.left = []; plain = untrusted.work; "
-            "untrusted.work = lambda job: plain(sys.left.append(0) or {**job, 'name': str(len(sys.left))}); "
+            "untrusted.work = lambda job: plain(sys.left.append(0) or {**job, 'arguments': "
+            "{**job['arguments'], 'name': str(len(sys.left))}}); "
             "untrusted.serve()")  # fmt: skip
     table.write_bytes(b"")
     for _ in range(2):
@@ -114,13 +115,13 @@ def test_the_worker_s_environment_holds_no_password(table, monkeypatch, readers)
 
 def test_what_a_worker_that_dies_had_written_is_deleted(table, readers):
     readers("import os, tempfile; from everhold_server.untrusted import worker as untrusted; "
-            "untrusted.left = lambda path, name: (path.with_name('left').write_text(tempfile.mkdtemp()), os.abort()); "
+            "untrusted.left = lambda path, name: (open(f'{path}.left', 'w').write(tempfile.mkdtemp()), os.abort()); "
             "untrusted.serve()")  # fmt: skip
     with pytest.raises(QueryRejected):
         untrusted.read_in_worker(
-            "everhold_server.untrusted.worker:left", table, name="model", limits=ReadingLimits(content=100), advice=""
+            "everhold_server.untrusted.worker:left", table, name="model", limits=WorkLimits(content=100), advice=""
         )
-    assert not Path(table.with_name("left").read_text()).exists()
+    assert not Path(table.with_name(f"{table.name}.left").read_text()).exists()
 
 
 def test_a_wide_file_of_some_megabytes_does_not_occupy_a_reader(table):
@@ -189,7 +190,7 @@ def test_rows_that_nobody_should_open_are_refused_by_their_shape(tmp_path, monke
 
 def test_an_error_of_a_reader_keeps_its_class_and_a_fault_of_a_reader_is_a_refusal(tmp_path):
     (path := tmp_path / "0").write_bytes(b"x")
-    limits = ReadingLimits(content=10)
+    limits = WorkLimits(content=10)
     for reader, kind in [
         ("json:no_such", QueryRejected),
         ("everhold_server.untrusted.worker:read_in_worker", QueryRejected),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -14,11 +15,9 @@ from everhold.gates.files import read_case_file
 from everhold.queries.predictions.arrays import PredictionTable
 from everhold.queries.predictions.files import ARROW, CSV, PARQUET, TSV, Wanted, read_columns
 from everhold.sealing.intake.duckdb_files import file_pattern
-from everhold_server.untrusted.worker import ReadingLimits, read_in_worker
+from everhold_server.untrusted.worker import WorkLimits, read_in_worker
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from everhold.values.base import Schema
@@ -56,17 +55,18 @@ def read_untrusted(path: Path, schema: Schema, *, name: str) -> PredictionTable:
     return PredictionTable({column: _array(listed) for column, listed in found.items()}, name=name)
 
 
-def limits_for(wanted: Wanted) -> ReadingLimits:
+def limits_for(wanted: Wanted) -> WorkLimits:
     """Return the limits of memory, time and size for the process that reads a file of predictions."""
-    return ReadingLimits(
+    return WorkLimits(
         content=wanted.most_bytes, memory=_MEMORY + _MEMORY_OF_A_LINE * wanted.most_lines,
         seconds=_SECONDS + wanted.most_lines // _LINES_A_SECOND, written=4 * wanted.most_bytes,
     )  # fmt: skip
 
 
-def listed_columns(path: Path, *, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
+def listed_columns(path: str, *, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a file as plain data. The worker process runs this."""
-    columns = read_columns(path, _form_by_content(path, name), Wanted(**wanted), name=name)
+    file = Path(path)
+    columns = read_columns(file, _form_by_content(file, name), Wanted(**wanted), name=name)
     return {column: _listed(values) for column, values in columns.items()}
 
 
@@ -113,7 +113,7 @@ def _array(listed: dict[str, Any]) -> NDArray[Any]:
     return np.ma.MaskedArray(values, mask=mask)
 
 
-_OF_CERTIFICATES = ReadingLimits(content=2**22, memory=2 * 2**30)
+_OF_CERTIFICATES = WorkLimits(content=2**22, memory=2 * 2**30)
 
 
 def report_on_untrusted(path: Path, *, public_key: str | None) -> dict[str, Any]:
@@ -129,12 +129,12 @@ def report_on_untrusted(path: Path, *, public_key: str | None) -> dict[str, Any]
     return found
 
 
-def listed_report(path: Path, *, name: str, public_key: str | None) -> dict[str, Any]:
+def listed_report(path: str, *, name: str, public_key: str | None) -> dict[str, Any]:
     """Return the report about a certificate as plain data. The worker process runs this."""
-    return verify_certificate(path, public_key=public_key).to_dict()
+    return verify_certificate(Path(path), public_key=public_key).to_dict()
 
 
-_OF_RESULTS = ReadingLimits(content=2**26, memory=2**30)
+_OF_RESULTS = WorkLimits(content=2**26, memory=2**30)
 _MOST_STRANGE_COLUMNS = 100
 _MOST_VALUES = 2**19
 _FIRST_BYTES, _LONGEST_LINE = 2**10, 2**16
@@ -154,22 +154,22 @@ def read_untrusted_results(path: Path, *, name: str, missing: str = "refuse") ->
     return found
 
 
-def listed_results(path: Path, *, name: str, missing: str) -> dict[str, list[Any]]:
+def listed_results(path: str, *, name: str, missing: str) -> dict[str, list[Any]]:
     """Return the results in a file by metric. The worker process runs this."""
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         begins = file.read(_FIRST_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         file.seek(0)
         first = file.readline(_LONGEST_LINE).strip()
         several = first.startswith(b"{") and first.endswith(b"}") and bool(file.readline(1))  # objects, a line each
     kind = {b"<": ".xml", b"{": ".jsonl" if several else ".json", b"[": ".json"}.get(begins, ".csv")
     if kind == ".csv":
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             columns = 1 + file.readline(_LONGEST_LINE + 1).count(b",")
         if columns > _MOST_STRANGE_COLUMNS:
             raise QueryRejected(
                 f"{name} has more than {_MOST_STRANGE_COLUMNS} columns. Keep one for the case and one for each metric."
             )
-    found = read_case_file(path, kind=kind, missing=missing)
+    found = read_case_file(Path(path), kind=kind, missing=missing)
     cells = sum(map(len, found.values()))
     if len(found) > _MOST_STRANGE_COLUMNS or cells > _MOST_VALUES:
         raise QueryRejected(
@@ -199,7 +199,7 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
         HoldoutRejected: If the file has too many columns or cells, or is unreadable. Nothing was created.
     """
     size = path.stat().st_size
-    limits = ReadingLimits(content=size, seconds=20 + size // _BYTES_A_SECOND)
+    limits = WorkLimits(content=size, seconds=20 + size // _BYTES_A_SECOND)
     shape = read_in_worker(
         "everhold_server.untrusted.files:shape",
         path,
@@ -223,11 +223,11 @@ def check_untrusted_rows(path: Path, *, name: str) -> None:
         )  # fmt: skip
 
 
-def shape(path: Path, *, name: str) -> dict[str, Any]:
+def shape(path: str, *, name: str) -> dict[str, Any]:
     """Return lower bounds on the numbers of rows and columns of a file. The worker process runs this."""
-    if path.suffix == ".parquet":
+    if path.endswith(".parquet"):
         with duckdb.connect(":memory:", config={"temp_directory": ""}) as connection:
-            pattern = file_pattern(path)
+            pattern = file_pattern(Path(path))
             try:
                 rows, columns = (
                     connection.execute(text, [pattern]).fetchall()[0][0]
@@ -240,7 +240,7 @@ def shape(path: Path, *, name: str) -> dict[str, Any]:
                 raise HoldoutRejected(f"{name} cannot be read as a Parquet file. Write it again.") from None
             return {"rows": int(rows), "columns": int(columns)}
     ends, columns, first = 0, 1, True
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         while chunk := file.read(_CHUNK):
             if first:
                 names = chunk.replace(b"\r", b"\n").partition(b"\n")[0]

@@ -1,12 +1,12 @@
-"""Reads files of unknown senders, each in its own process with hard limits of memory, time and output.
+"""Does work for unknown senders, each piece in its own process with hard limits of memory, time and output.
 
-Somebody can write a file that crashes a reader or exhausts its memory. So each file is read by a worker process, whose
-memory holds no key, no ledger and no sealed rows. Its result comes back as JSON, so that only numbers and texts can
-reach the service. The service and the MCP server read all files of others with `read_in_worker`: predictions, results
-of cases, rows to be sealed, and certificates.
+Somebody can write a file that crashes a reader or exhausts its memory, or ask for a plan that takes minutes. So each
+file is read, and each plan is made, by a worker process, whose memory holds no key, no ledger and no sealed rows. Its
+result comes back as JSON, so that only numbers and texts can reach the service. The service and the MCP server read all
+files of others with `read_in_worker`: predictions, results of cases, rows to be sealed, and certificates.
 
-One process imports the readers once, and forks a worker for each file. The worker ends after its file, so a file cannot
-affect how the next one is read, and no file waits for imports.
+One process imports the code once, and forks a worker for each job. The worker ends after its job, so a file cannot
+affect how the next one is read, and no job waits for imports.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from everhold.display import printable
 from everhold.errors import EverholdError, QueryRejected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 sender: ContextVar[str] = ContextVar("sender", default="")
-"""Who sent the file, such as the token of a request: of each sender one file is read at a time."""
+"""Who sent a file, such as the token of a request: of each sender one file is read at a time."""
 
 _SLOWER = 3  # seconds on a clock for each of processor time: the machine may be busy
 _LONGEST_MESSAGE = 1_000
@@ -53,32 +53,32 @@ _FREED = threading.Condition()
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingLimits:
-    """Limits of memory, time and output for a worker that reads one file.
+class WorkLimits:
+    """Limits of memory, time and output for the worker of one job.
 
     Attributes:
-        content: Largest size of the file in bytes. A larger file is not opened.
+        content: Largest size in bytes of the file that it reads. A larger file is not opened.
         memory: Largest address space in bytes, including Python and its packages. It has to be generous, because an
             engine reserves far more than it uses.
         seconds: Processor time, in seconds.
         written: Largest size of the worker's result in bytes.
     """
 
-    content: int
+    content: int = 0
     memory: int = 3 * 2**30
     seconds: float = 20
     written: int = 2**25
 
 
 def read_in_worker(
-    reader: str, path: Path, *, name: str, limits: ReadingLimits, advice: str,
+    reader: str, path: Path, *, name: str, limits: WorkLimits, advice: str,
     refusal: type[EverholdError] = QueryRejected, **task: Any,
 ) -> Any:  # fmt: skip
     """Read a file of an unknown sender in a worker process, and return what the reader found.
 
     Args:
-        reader: Function as ``"module:function"``. The worker calls it with the path, the name and the task, and it
-            returns plain data.
+        reader: Function as ``"module:function"``. The worker calls it with the path as a text, the name and the task,
+            and it returns plain data.
         path: The file to read.
         name: Name of the file in messages.
         limits: Limits of the worker's memory, time and output.
@@ -92,21 +92,59 @@ def read_in_worker(
     exceeded = refusal(f"{name} cannot be read within the limits of memory and time for one file. {advice}")
     if path.stat().st_size > limits.content:
         raise refusal(f"{name} has {path.stat().st_size:,} bytes, more than the limit of {limits.content:,}. {advice}")
+    try:
+        with _turn(sender.get()):
+            return in_worker(reader, {"path": str(path.absolute()), "name": name, **task}, limits)
+    except WorkerEnded as ended:
+        raise (refusal(f"{name} cannot be read. {advice}") if ended.has_fault else exceeded) from None
+
+
+class WorkerEnded(Exception):
+    """A worker ended without a result: beyond its limits, by `end_worker`, or with a fault that nobody expected.
+
+    Attributes:
+        has_fault: Whether its function failed.
+    """
+
+    def __init__(self, *, has_fault: bool) -> None:
+        self.has_fault = has_fault
+
+
+def in_worker(
+    function: str, arguments: Mapping[str, Any], limits: WorkLimits, *,
+    begun: Callable[[int], None] = lambda number: None,
+) -> Any:  # fmt: skip
+    """Call a function in a worker process, and return its result.
+
+    Args:
+        function: Function as ``"module:function"``, which returns plain data.
+        arguments: Its arguments by name, as plain data.
+        limits: Limits of the worker's memory, time and output.
+        begun: Function that is called with the number of the job, by which `end_worker` ends it.
+
+    Raises:
+        EverholdError: The error of the function.
+        WorkerEnded: If the worker ended without a result.
+    """
     with tempfile.TemporaryDirectory(prefix="everhold-") as folder:
         into = Path(folder) / "found.json"
-        job = {"reader": reader, "path": str(path.absolute()), "into": str(into), "name": name, "task": task}
+        job = {"function": function, "arguments": dict(arguments), "into": str(into), "limits": asdict(limits)}
         try:
-            with _turn(sender.get()):
-                _READERS.read({**job, "limits": asdict(limits), "seconds": _SLOWER * limits.seconds})
+            _WORKERS.perform({**job, "seconds": _SLOWER * limits.seconds}, begun)
             said = json.loads(into.read_bytes())
         except (OSError, ValueError):
-            raise exceeded from None
+            raise WorkerEnded(has_fault=False) from None
     if "refused" in said:
         kind = getattr(errors, said["refused"] or "-", None)
         if not (isinstance(kind, type) and issubclass(kind, EverholdError)):
-            raise refusal(f"{name} cannot be read. {advice}")
+            raise WorkerEnded(has_fault=True)
         raise kind(printable(str(said["message"]))[:_LONGEST_MESSAGE], **said["data"])
     return said["found"]
+
+
+def end_worker(number: int) -> None:
+    """End the worker of a job that has begun, if it has not ended."""
+    _WORKERS.end(number)
 
 
 @contextlib.contextmanager
@@ -123,8 +161,8 @@ def _turn(of: str) -> Iterator[None]:
             _FREED.notify_all()
 
 
-class _Readers:
-    """The process that splits off a worker for each file, started when it is needed. Thread-safe."""
+class _Workers:
+    """The process that splits off a worker for each job, started when it is needed. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -132,8 +170,8 @@ class _Readers:
         self._waiting: dict[int, Future[None]] = {}
         self._numbers = itertools.count()
 
-    def read(self, job: Mapping[str, Any]) -> None:
-        """Have one file read, and wait for the end of its worker.
+    def perform(self, job: Mapping[str, Any], begun: Callable[[int], None]) -> None:
+        """Have one job done, tell its number, and wait for the end of its worker.
 
         Raises:
             OSError: If the process that makes workers ends, or the worker does not end in time.
@@ -144,14 +182,19 @@ class _Readers:
                 self._process, self._waiting = self._started()
             process, number, ended = self._process, next(self._numbers), Future[None]()
             self._waiting[number] = ended
-            assert process.stdin is not None
-            process.stdin.write(json.dumps({**job, "number": number}).encode() + b"\n")
-            process.stdin.flush()
+            _send(process, {**job, "number": number})
+        begun(number)
         try:
             ended.result(job["seconds"] + _SLOWER)
         except TimeoutError:
             process.kill()
             raise
+
+    def end(self, number: int) -> None:
+        """End the worker of a job, if it has not ended."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._process is not None:
+                _send(self._process, {"end": number})
 
     def close(self) -> None:
         """End the process, if it was started."""
@@ -162,12 +205,18 @@ class _Readers:
             self._process = None
 
     def _started(self) -> tuple[subprocess.Popen[bytes], dict[int, Future[None]]]:
-        process, waiting = start_process(_START), dict[int, Future[None]]()
+        process, waiting = _start_process(_START), dict[int, Future[None]]()
         threading.Thread(target=_listen, args=(process, waiting), daemon=True).start()
         return process, waiting
 
 
-def start_process(code: str) -> subprocess.Popen[bytes]:
+def _send(process: subprocess.Popen[bytes], document: Mapping[str, Any]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(document).encode() + b"\n")
+    process.stdin.flush()
+
+
+def _start_process(code: str) -> subprocess.Popen[bytes]:
     """Start a process that runs this Python code, with pipes, and without secrets of the environment."""
     environment = {key: os.environ[key] for key in _KEPT if key in os.environ}
     environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"}
@@ -187,8 +236,8 @@ def _listen(process: subprocess.Popen[bytes], waiting: dict[int, Future[None]]) 
         waiting.popitem()[1].set_exception(OSError("the process ended"))
 
 
-_READERS = _Readers()
-atexit.register(_READERS.close)
+_WORKERS = _Workers()
+atexit.register(_WORKERS.close)
 
 
 def serve() -> None:
@@ -218,8 +267,12 @@ def serve() -> None:
                 return
             *lines, received = (received + more).split(b"\n")
             for job in map(json.loads, lines):
+                if "end" in job:
+                    for worker in [each for each, (number, _) in running.items() if number == job["end"]]:
+                        os.kill(worker, signal.SIGKILL)
+                    continue
                 with contextlib.suppress(ImportError):
-                    import_module(job["reader"].partition(":")[0])
+                    import_module(job["function"].partition(":")[0])
                 if not (worker := os.fork()):
                     _work_apart(job)
                 running[worker] = job["number"], time.monotonic() + job["seconds"]
@@ -231,7 +284,7 @@ def serve() -> None:
 
 
 def _work_apart(job: dict[str, Any]) -> None:
-    """Read one file in a worker that was split off, and end it."""
+    """Do one job in a worker that was split off, and end it."""
     try:
         signal.set_wakeup_fd(-1)
         os.closerange(0, 2**10)  # the pipes of the process that it comes from
@@ -243,32 +296,31 @@ def _work_apart(job: dict[str, Any]) -> None:
 
 
 def work(job: dict[str, Any]) -> None:
-    """Read one file under hard limits and describe its content. A worker process runs this."""
-    limits = ReadingLimits(**job["limits"])
+    """Call the function of a job under hard limits, and write its result. A worker process runs this."""
+    limits = WorkLimits(**job["limits"])
     limit(memory=limits.memory, seconds=limits.seconds, written=limits.written)
     tempfile.tempdir = str(Path(job["into"]).parent)  # which is deleted also if this process is killed
-    module, _, function = job["reader"].partition(":")
+    module, _, function = job["function"].partition(":")
     said: dict[str, Any]
     try:
-        said = {"found": getattr(import_module(module), function)(Path(job["path"]), name=job["name"], **job["task"])}
+        said = {"found": getattr(import_module(module), function)(**job["arguments"])}
     except EverholdError as fault:
         plain = {key: value for key, value in fault.data.items() if isinstance(value, (str, int, float, bool))}
         said = {"refused": type(fault).__name__, "message": fault.message, "data": plain}
     except (MemoryError, RecursionError):
         raise
-    except Exception:  # of a reader that did not expect such a file
+    except Exception:  # of a function that did not expect such a file
         said = {"refused": "", "message": "", "data": {}}
     Path(job["into"]).write_text(json.dumps(said))
 
 
-def limit(*, memory: int, seconds: float, written: int = 0, renewed: bool = False) -> None:
+def limit(*, memory: int, seconds: float, written: int = 0) -> None:
     """Set hard limits of memory, time and files for this process. Windows has none.
 
     Args:
         memory: Largest size of the address space, in bytes.
         seconds: Seconds of processor time, counted from now.
         written: Largest size of a file that is written, in bytes.
-        renewed: Whether this is called again for the next job, which then gets as much time.
     """
     if sys.platform == "win32":
         return
@@ -276,10 +328,9 @@ def limit(*, memory: int, seconds: float, written: int = 0, renewed: bool = Fals
 
     used = resource.getrusage(resource.RUSAGE_SELF)
     until = math.ceil(used.ru_utime + used.ru_stime + seconds)
-    last = resource.getrlimit(resource.RLIMIT_CPU)[1] if renewed else until
     for kind, most in {
         resource.RLIMIT_AS: (memory, memory),
-        resource.RLIMIT_CPU: (until, last),
+        resource.RLIMIT_CPU: (until, until),
         resource.RLIMIT_FSIZE: (written, written),
         resource.RLIMIT_CORE: (0, 0),
     }.items():

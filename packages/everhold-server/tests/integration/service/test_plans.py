@@ -21,6 +21,7 @@ from everhold_server import planners
 from everhold_server.middleware import TooMany
 from everhold_server.principals import Role
 from everhold_server.serving import token_store_of
+from everhold_server.untrusted.worker import WorkerEnded, WorkLimits, end_worker, in_worker
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +57,8 @@ def test_a_request_that_is_not_valid_is_refused(client, wanted, status):
 
 def test_a_plan_is_made_once(client, monkeypatch):
     asked = []
-    answer = planners._Worker.answer
-    monkeypatch.setattr(planners._Worker, "answer", lambda *line: asked.append(line) or answer(*line))
+    made = planners.in_worker
+    monkeypatch.setattr(planners, "in_worker", lambda *job, **more: asked.append(job) or made(*job, **more))
     wanted = {"queries": 51, "rows": 20_001, "surprises": 2}
     assert client.post(API + "/plan", json=wanted).json() == client.post(API + "/plan", json=wanted).json()
     assert len(asked) == 1
@@ -81,7 +82,7 @@ SLOW = {"queries": 50, "rows": 30, "dependence": network()}
 
 def test_a_plan_gets_limited_time(client, monkeypatch):
     with monkeypatch.context() as changed:
-        changed.setattr(planners, "_LONGEST", 4.0)
+        changed.setattr(planners, "_LIMITS", WorkLimits(seconds=1))
         begun = time.monotonic()
         said = client.post(API + "/plan", json=SLOW)
         assert (said.status_code, said.json()["title"]) == (409, "too much work")
@@ -90,22 +91,35 @@ def test_a_plan_gets_limited_time(client, monkeypatch):
 
 
 def test_processor_time_and_memory_of_a_worker_are_limited():
-    limits = (
-        "import resource as r; from everhold_server import plan_worker as w; w.limit_work(); "
-        "print(r.getrlimit(r.RLIMIT_AS)[0], r.getrlimit(r.RLIMIT_CPU)[0])"
-    )
-    said = subprocess.run([sys.executable, "-c", limits], capture_output=True, text=True, check=True).stdout.split()
-    assert int(said[0]) == 2 * 2**30
-    assert 10 < int(said[1]) <= 30
-    greedy = "from everhold_server import plan_worker as w; w.limit_work(); bytearray(3 * 2**30)"
-    assert subprocess.run([sys.executable, "-c", greedy], capture_output=True, check=False).returncode != 0
+    assert (planners._LIMITS.memory, planners._LIMITS.seconds) == (3 * 2**30, 10)
+    limited = WorkLimits(seconds=1)
+    assert in_worker("builtins:dict", {"made": 1}, limited) == {"made": 1}
+    for job in (("builtins:bytearray", {"source": 4 * 2**30}), ("signal:pause", {})):
+        with pytest.raises(WorkerEnded) as ended:
+            in_worker(*job, limited)
+        assert not ended.value.has_fault
+    with pytest.raises(WorkerEnded) as ended:
+        in_worker("builtins:int", {"text": "7"}, limited)
+    assert ended.value.has_fault
+
+
+def test_a_worker_can_be_ended():
+    begun = []
+    ended = threading.Timer(1.0, lambda: end_worker(begun[0]))
+    ended.start()
+    start = time.monotonic()
+    with pytest.raises(WorkerEnded):
+        in_worker("signal:pause", {}, WorkLimits(seconds=30), begun=begun.append)
+    assert time.monotonic() - start < 20.0
+    end_worker(begun[0])  # again, which does nothing
+    assert in_worker("builtins:dict", {}, WorkLimits()) == {}
 
 
 @pytest.mark.parametrize("change", [
     {"names": [f"n{node}" for node in range(1_001)]}, {"states": [2] * 29 + [33]}, {"states": [2] * 29 + [10**9]},
 ])  # fmt: skip
 def test_nodes_and_states_are_limited_over_http(client, monkeypatch, change):
-    monkeypatch.setattr(planners, "_Worker", None)  # none is asked
+    monkeypatch.setattr(planners, "in_worker", None)  # none is asked
     said = client.post(API + "/plan", json={**SLOW, "dependence": {**network(), **change}})
     assert (said.status_code, said.json()["title"]) == (409, "too much work")
     assert "over HTTP" in said.json()["detail"]
@@ -140,9 +154,10 @@ def test_a_full_line_is_refused_with_a_time_to_come_again(tmp_path, monkeypatch)
 
 
 def alive(process):
-    """Workers of a server that are still there."""
-    listed = subprocess.run(["ps", "--ppid", str(process.pid), "-o", "args="], capture_output=True, text=True).stdout
-    return [line for line in listed.splitlines() if "everhold_server.plan_worker" in line]
+    """Workers of a server that are still there: children of the process that makes them."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True).stdout
+    parents = {int(pid): int(parent) for pid, parent, stat in map(str.split, listed.splitlines()) if stat[0] != "Z"}
+    return [pid for pid, parent in parents.items() if parents.get(parent) == process.pid]
 
 
 @pytest.fixture
