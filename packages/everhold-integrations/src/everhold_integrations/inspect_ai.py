@@ -2,7 +2,7 @@
 
 A case is a public prompt and a sealed target. The task's samples have prompts and no targets. The scorer logs the
 model's answer to each sample. The metrics are the holdout's answer about all of them at once. A log of an evaluation
-with epochs can also be read as results for a gate about cases, by `case_results_of`.
+with epochs can also be read as results for a gate about cases.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
-from everhold.gates.files import CaseRun, outcomes
+from everhold.gates.files import CaseRun
 from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
 from everhold.queries.metrics.row_scores import AccuracyQuery
 from everhold.queries.predictions.arrays import MOST_CHARACTERS, check_known
@@ -239,25 +239,18 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _OUTAGES = ("time", "working", "operator", "custom")  # limits that say nothing about the answer
 
 
-def case_results_of(log: EvalLog) -> dict[str, list[Any]]:
-    """Return results by case and epoch, with a metric for each scorer, ``tokens`` and ``seconds``.
+def runs_of_log(log: EvalLog) -> Iterator[CaseRun]:
+    """Yield the runs of a log, one for each epoch of a case, with a metric for each scorer, ``tokens`` and ``seconds``.
 
-    An epoch is a run of its case. A limit of tokens, messages, turns, context or cost is part of the task, so a score
-    at such a limit counts.
+    A limit of tokens, messages, turns, context or cost is part of the task, so a score at such a limit counts. A run
+    has no outcome if it ended with an error or at a time limit, or was retried, invalidated or read from a cache.
 
     Args:
         log: Evaluation log with its samples, as `inspect_ai.log.read_eval_log` reads it.
 
     Raises:
         QueryRejected: If the log has no samples, or did not run to its end.
-        CaseRejected: If a sample has no outcome: it ended with an error or at a time limit, was retried, invalidated,
-            read from a cache, or occurs twice.
     """
-    return outcomes(runs_of_log(log))
-
-
-def runs_of_log(log: EvalLog) -> Iterator[CaseRun]:
-    """Yield the runs of a log, one for each epoch of a case. Takes and raises the same as `case_results_of`."""
     samples = log.samples or []
     if not samples:
         raise QueryRejected("The log has no samples. Read it whole, by read_eval_log(file).")

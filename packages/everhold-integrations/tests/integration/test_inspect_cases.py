@@ -9,7 +9,8 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
 import everhold as eh
-from everhold_integrations.inspect_ai import case_results_of
+from everhold.gates.files import outcomes
+from everhold_integrations.inspect_ai import runs_of_log
 
 CASES, EPOCHS = 12, 3
 
@@ -25,8 +26,12 @@ def evaluated(answer, folder):
     return log
 
 
+def results_of(log):
+    return outcomes(runs_of_log(log))
+
+
 def test_epochs_are_runs(tmp_path):
-    worse, better = (case_results_of(evaluated(answer, tmp_path)) for answer in ("5", "4"))
+    worse, better = (results_of(evaluated(answer, tmp_path)) for answer in ("5", "4"))
     assert sorted(set(better["run"])) == [1, 2, 3]
     assert (set(better["match"]), set(worse["match"]), set(better["tokens"])) == ({1.0}, {0.0}, {7})
     with pytest.warns(eh.EverholdWarning, match="alike"):
@@ -53,9 +58,9 @@ def test_a_sample_that_is_no_outcome_is_refused_by_name(tmp_path):
     ):
         samples = [sample.model_copy(update=change if n == 4 else {}) for n, sample in enumerate(log.samples)]
         with pytest.raises(eh.CaseRejected) as found:
-            case_results_of(log.model_copy(update={"samples": samples}))
+            results_of(log.model_copy(update={"samples": samples}))
         assert found.value.data["fault"] == fault
     long = [sample.model_copy(update={"limit": EvalSampleLimit(type="token", limit=1)}) for sample in log.samples]
-    assert len(case_results_of(log.model_copy(update={"samples": long}))["case"]) == CASES * EPOCHS
+    assert len(results_of(log.model_copy(update={"samples": long}))["case"]) == CASES * EPOCHS
     with pytest.raises(eh.QueryRejected, match="ended as 'cancelled'"):
-        case_results_of(log.model_copy(update={"status": "cancelled"}))
+        results_of(log.model_copy(update={"status": "cancelled"}))

@@ -184,7 +184,7 @@ def _repeated(
     if not cases or any(case not in runs for case in cases):
         return None
     arrived = holdout.append(_table(cases, groups, first=len(ids) - len(cases)))
-    promoted = max((each["sequence"] for each in gate.promotions()), default=0)
+    promoted = gate.history().champions[-1]["entry"] or 0
     left = gate.cases_left() if promoted < latest["entry"] else []  # a later champion has results of its own
     if left:
         fixed = None if baseline is None else {case: of for case, of in runs_by_case(baseline).items() if case in left}

@@ -20,7 +20,7 @@ from everhold.display import Display, Facts, at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
 from everhold.gates import challenge
 from everhold.gates.records import LONGEST_GATE, MOST_CHALLENGES, GateAccount, Gates
-from everhold.ledger.acts import GATE, EntryCounts
+from everhold.ledger.acts import GATE
 from everhold.ledger.store import all_entries
 from everhold.queries.query import QueryPlan
 from everhold.values.units import GAIN_WIDTH
@@ -275,13 +275,6 @@ class Gate(SeesArrivals):
             "statement": self._executor.promise.statement,
             "confidence": self._executor.promise.confidence,
         })  # fmt: skip
-
-    def promotions(self) -> list[dict[str, Any]]:
-        """Return all promotions in order: ledger entry, the challenger, and the champion that it replaced."""
-        counts = EntryCounts()
-        for entry in challenge.promotions_of(self._executor, self.name):
-            counts.take(entry.sequence, entry.description, entry.answer)
-        return counts.promotions.get(self.name, [])
 
     @current
     def history(self) -> GateHistory:

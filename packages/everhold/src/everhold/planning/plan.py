@@ -125,34 +125,6 @@ class Plan(Display):
             slack=self.slack, dependence=self.dependence, training_rows=self.training_rows, alike=self.alike,
         )  # fmt: skip
 
-    def rows_needed(self, radius: float, *, at: float | None = None) -> dict[str, int | None]:
-        """Return how many rows each mechanism needs for a half-width.
-
-        Args:
-            radius: Requested half-width, in the units of a mean over [0, 1].
-            at: Population value at which the half-width is expected, as for `everhold.planning.rows_needed`.
-        """
-        radius, at = check_radius(radius), None if at is None else check_value(at)
-        needed = inverse.by_mechanism(lambda name: inverse.rows_needed_by(name, self.request(), radius, at=at))
-        inverse.reaches(needed, radius)
-        return needed
-
-    def queries_allowed(self, radius: float, *, at: float | None = None) -> dict[str, int]:
-        """Return how many queries each mechanism allows for a half-width.
-
-        Args:
-            radius: Requested half-width, in the units of a mean over [0, 1].
-            at: Population value at which the half-width is expected, as for `everhold.planning.queries_allowed`.
-
-        Raises:
-            ValueError: If the plan was made without a number of rows.
-        """
-        radius, at = check_radius(radius), None if at is None else check_value(at)
-        if self.rows is None:
-            raise ValueError("The plan has no number of rows. Pass rows=... when you make the plan.")
-        request = self.request().with_queries(MOST_QUERIES)
-        return inverse.by_mechanism(lambda name: inverse.queries_allowed_by(name, request, radius, at=at))
-
     def chart(self, against: Literal["queries", "rows", "values"] = "queries") -> alt.LayerChart:
         """Draw the radius (guaranteed half-width) of each mechanism against queries or rows.
 

@@ -54,7 +54,7 @@ def test_promoted_if_better_and_no_guard_is_violated(holdout):
     assert (verdict.promoted, verdict.low, verdict.high, verdict.charged) == (True, 0.0, 1.0, 1)
     assert verdict.challenges == 3
     assert "cost at most 0.2 worse than the baseline" in verdict.metric
-    assert [each["over"] for each in gate.promotions()] == [gate.status()["first_champion"]]
+    assert [each["over"] for each in gate.history().champions[1:]] == [gate.status()["first_champion"]]
     again = gate.challenge(results(0.99), challenger="good")
     assert again.promoted
     assert again.repeated
@@ -519,7 +519,7 @@ def test_a_crash_at_any_point_leaves_the_challenge_where_the_ledger_is(tmp_path,
         if point != "after":
             assert go_on(again, good).verdict.promoted
         assert again.verdict.promoted
-        assert holdout.gate().promotions()[0]["over"] == holdout.gate().status()["first_champion"]
+        assert holdout.gate().history().champions[1]["over"] == holdout.gate().status()["first_champion"]
 
 
 def test_analysts_spend_their_allotment(holdout):

@@ -135,7 +135,7 @@ def test_a_later_tree_answers_and_then_an_earlier_one_can(holdout, monkeypatch):
     assert gate.challenge(guesses(whole, 0.99, 5)).promoted
     assert holdout.transcript().rows[-1]["rows"] == [1, 6_000]
     assert gate.history().promotions == 3
-    assert gate.promotions()[-1]["challenger"] == gate.champion
+    assert gate.history().champions[-1]["champion"] == gate.champion
 
 
 def test_values_are_given_once_and_by_the_steward(holdout):
