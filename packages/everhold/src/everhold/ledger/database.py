@@ -364,6 +364,7 @@ def _revision(connection: sa.Connection) -> str | None:
 # once. Nothing is written before the end: a writer that fails leaves nothing of its own and spoils nothing of others.
 
 _LONGEST = 0.05  # seconds in which writers may join: the first of them waits for all
+_SOON = 0.008  # seconds in which another writer comes if it comes with the others
 
 
 class SharedWork(Protocol):
@@ -385,6 +386,7 @@ class Group:
         end: Stack that ends the transaction.
         opener: First writer, who opened the transaction.
         until: Latest time at which a writer may join, on the clock of `time.monotonic`.
+        writers: Number of writers that shared it so far.
         parts: Work of the writers, by their turn.
         faults: By turn, why a part was not written. Only the writers of that turn are told.
         fault: Reason why nothing was committed, or why it is unknown whether anything was committed. None if neither
@@ -396,6 +398,7 @@ class Group:
     end: contextlib.ExitStack
     opener: Writer
     until: float
+    writers: int = 1
     parts: dict[str, SharedWork] = field(default_factory=dict)
     faults: dict[str, EverholdError] = field(default_factory=dict)
     fault: EverholdError | None = None
@@ -453,9 +456,10 @@ class Writer:
 class WriterQueue:
     """Queue of a process's threads that write to the same database. One writes, and the others wait in order."""
 
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
     _waiting: deque[Writer] = field(default_factory=deque)
     _writer: Writer | None = None
+    _expected: int = 1  # writers of the next transaction
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -467,22 +471,33 @@ class WriterQueue:
     def enter(self, writer: Writer, patience: float) -> None:
         """Wait until a writer may write.
 
+        Writers that shared the latest transaction mostly come back together. So before it opens the next transaction, a
+        writer waits while others come one soon after the other, until there are as many.
+
         Raises:
             Unavailable: If the writer's turn does not come within `patience` seconds.
         """
-        with self._lock:
+        with self._changed:
             if self._writer is None:
                 self._writer = writer
-                return
-            writer.called.acquire()
-            self._waiting.append(writer)
-        writer.called.acquire(timeout=patience)
-        if self._writer is not writer and not self.leave(writer):
-            raise Unavailable(BUSY)
+            else:
+                writer.called.acquire()
+                self._waiting.append(writer)
+                self._changed.notify()
+        if writer.called.locked():
+            writer.called.acquire(timeout=patience)
+            if self._writer is not writer and not self.leave(writer):
+                raise Unavailable(BUSY)
+        if writer.group is None and not writer.alone:
+            until = time.monotonic() + _LONGEST
+            with self._changed:
+                while len(self._waiting) + 1 < self._expected and time.monotonic() < until:
+                    if not self._changed.wait(_SOON):
+                        break
 
     def leave(self, writer: Writer) -> bool:
         """Remove a writer from the queue, and return whether it may write now."""
-        with self._lock:
+        with self._changed:
             if writer in self._waiting:
                 self._waiting.remove(writer)
             return self._writer is writer
@@ -492,9 +507,13 @@ class WriterQueue:
 
         If a group's transaction is open, only a writer that can join the group is called.
         """
-        with self._lock:
-            if group is not None and not (self._waiting and group.takes(self._waiting[0])):
-                return False
+        with self._changed:
+            if group is not None:
+                if not (self._waiting and group.takes(self._waiting[0])):
+                    if not group.opener.alone:
+                        self._expected = max(group.writers, self._expected - 1)
+                    return False
+                group.writers += 1
             self._writer = self._waiting.popleft() if self._waiting else None
             if self._writer is not None:
                 self._writer.group = group

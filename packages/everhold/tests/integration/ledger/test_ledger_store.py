@@ -264,6 +264,29 @@ def test_those_who_wait_share_one_commit_and_one_that_fails_spoils_nothing(store
     assert store.head(record.id).charged == 4
 
 
+def test_those_who_shared_a_commit_share_the_next_one_too(store, record, monkeypatch):
+    """The first of them waits for the others, and later for fewer if they do not come."""
+    monkeypatch.setattr("everhold.ledger.database._LONGEST", 60.0)
+    monkeypatch.setattr("everhold.ledger.database._SOON", 60.0)
+    asked_together(store, record, dict.fromkeys(range(3), spend))
+    commits = []
+    sa.event.listen(store.database._engine, "commit", commits.append)
+    threads = [threading.Thread(target=ask, args=(store, record, number)) for number in range(3, 6)]
+    for thread in threads:
+        thread.start()
+        assert not commits  # not even the first, who finds nobody
+        time.sleep(0.02)
+    for thread in threads:
+        thread.join()
+    assert len(commits) == 1
+    monkeypatch.setattr("everhold.ledger.database._SOON", 0.0)
+    for number in range(6, 9):
+        ask(store, record, number)
+    monkeypatch.setattr("everhold.ledger.database._SOON", "no number")  # nobody can wait so long
+    ask(store, record, 9)  # alone for some time, so it waits for nobody
+    assert store.head(record.id).charged == 10
+
+
 def test_a_group_that_is_not_committed_is_told_nothing(store, record, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("everhold.ledger.ledger.MOVE_HEAD", MOVE_HEAD.where(sa.false()))
