@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.arguments import brief
+from everhold.arguments import advice_for, brief
 from everhold.errors import QueryRejected
 from everhold.progress import progress
 from everhold.queries.metrics.label_query import LabelQuery, prediction_node
@@ -176,7 +176,7 @@ def _column(table: JoinedTable, given: Predictions, schema: Schema) -> JoinedCol
     if given.column not in table.kinds or given.column == table.own_id:
         others = [name for name in table.kinds if name != table.own_id]
         raise QueryRejected(
-            f"There is no column {given.column!r} of predictions in {table.called}. The columns are {listed(others)}."
+            f"There is no column {given.column!r} of predictions in {table.called}. {advice_for(given.column, others)}"
         )
     kind = table.kinds[given.column]
     if kind not in _USABLE or (kind is ColumnKind.STRING) != (schema.label_kind == "string"):

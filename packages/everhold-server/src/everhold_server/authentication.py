@@ -81,8 +81,7 @@ class AuthenticationMiddleware(HttpMiddleware):
         response = problem(
             401,
             "AuthError",
-            "The token is invalid, expired or revoked. Send the header 'Authorization: "
-            "Bearer eh_...', or ask the steward for a token.",
+            "The token is invalid, expired or revoked. Check that it is whole, or ask the steward for a new one.",
         )
         response.headers["www-authenticate"] = "Bearer"
         return response

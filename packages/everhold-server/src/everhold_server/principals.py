@@ -64,8 +64,8 @@ def current_principal(request: Request) -> Principal:
     principal: Principal | None = getattr(request.state, "principal", None)
     if principal is None:
         raise AuthError(
-            "You are not logged in, and no token was sent. Send the header "
-            "'Authorization: Bearer eh_...', or ask the steward for a token."
+            "You are not logged in, and no token was sent. Pass token=..., set EVERHOLD_TOKEN, or send the header "
+            "'Authorization: Bearer eh_...'. The steward gives tokens."
         )
     return principal
 

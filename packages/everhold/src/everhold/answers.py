@@ -527,9 +527,12 @@ class Unsealed(Listing):
     def explain(self) -> str:
         """Explain in words what the unsealed intervals mean, and which answers are not among them."""
         counted = f"{len(self.rows):,} answer{'s' * (len(self.rows) != 1)}"
-        missing = [f"{count:,} {what}" for count, what in ((self.not_kept, "not kept"), (self.lost, "lost")) if count]
+        missing = [
+            f", {count:,} {what}"
+            for count, what in ((self.not_kept, "without sealed numbers"), (self.lost, "lost")) if count
+        ]  # fmt: skip
         return (
-            f"Unsealed {self.unsealed_at}: {counted}{', ' * bool(missing)}{' and '.join(missing)}. With probability "
+            f"Unsealed {self.unsealed_at}: {counted}{''.join(missing)}. With probability "
             f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}). The study is "
             "closed, and no new query is answered."
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -99,6 +100,21 @@ def brief(value: object, *, longest: int = 100) -> str:
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?")
+
+
+def advice_for(name: object, known: Iterable[str]) -> str:
+    """Return the advice for a name that is not known: the similar known name, or all known names if none is similar.
+
+    Examples:
+        >>> advice_for("rocauc", ["accuracy", "roc_auc"]), advice_for("x", ["age", "bill"])
+        ("Did you mean 'roc_auc'?", "Name one of 'age', 'bill'.")
+    """
+    names = list(known)
+    similar = get_close_matches(name[:_LONGEST_COMPARED], names[:_MOST_COMPARED], n=1) if isinstance(name, str) else []
+    return f"Did you mean {similar[0]!r}?" if similar else f"Name one of {', '.join(map(repr, names)) or 'none'}."
+
+
+_LONGEST_COMPARED, _MOST_COMPARED = 64, 1_000  # characters and names, as comparing takes their product
 
 
 def check_time(name: str, given: object) -> None:

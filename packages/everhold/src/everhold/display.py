@@ -29,7 +29,7 @@ LEAST_SHOWN = 1e-15
 _MOST_SHOWN = 3  # items of a list
 _MOST_OF_VECTOR = 6  # numbers of one in a table of the command line
 _MOST_LINES = 60  # of what is printed; a synthetic table may have many thousands
-_MOST_ABREAST = 8  # fields of one thing in HTML; more stand below each other
+_MOST_ABREAST = 8  # fields of one thing; more stand below each other
 _HASH = re.compile("[0-9a-f]{64}")
 _SHORT_HASH = 12
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.:+\d]*")
@@ -95,6 +95,8 @@ class Display:
 
     def __str__(self) -> str:
         rows = self.to_rows()
+        if _is_record(rows):
+            return text_record(rows[0])
         return text_table(rows[:_MOST_LINES]) + (f"\n{_cut(rows)}" if _cut(rows) else "")
 
     def _headline(self) -> str:
@@ -103,8 +105,7 @@ class Display:
 
     def _repr_html_(self) -> str:
         rows = self.to_rows()
-        alone = len(rows) == 1 and len(rows[0]) > _MOST_ABREAST
-        return html_sentences(self._headline()) + (html_record(rows[0]) if alone else html_table(rows))
+        return html_sentences(self._headline()) + (html_record(rows[0]) if _is_record(rows) else html_table(rows))
 
 
 class Listing(Display):
@@ -143,16 +144,20 @@ class Facts(Display, dict[str, Any]):
 
     def to_text(self) -> str:
         """Return the facts as text, one below the other. Lists of rows follow as tables."""
-        below = {name: value for name, value in self.items() if _is_table(value)}
-        fields = [(name, value) for name, value in flat(self) if name not in below]
-        record = text_table([{"field": name, "value": _shown(value, name)} for name, value in fields])
-        return "\n\n".join([record, *(f"{name}\n{text_table(value)}" for name, value in below.items())])
+        return text_record(self)
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
         return html_record(self)
+
+
+def text_record(record: Mapping[str, Any]) -> str:
+    """Return a record as text, one field below the other. Lists of records follow as tables."""
+    below = {name: value for name, value in record.items() if _is_table(value)}
+    above = [{"field": name, "value": _shown(value, name)} for name, value in flat(record) if name not in below]
+    return "\n\n".join([text_table(above), *(f"{name}\n{text_table(value)}" for name, value in below.items())])
 
 
 def flat(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -295,6 +300,11 @@ def _html_value(value: Any, name: str) -> str:
 def _is_table(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
     """Return whether a value is a list of records that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
+
+
+def _is_record(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether rows are a single one with so many fields that they are shown below each other."""
+    return len(rows) == 1 and len(rows[0]) > _MOST_ABREAST
 
 
 def is_number(value: Any) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from everhold.answers import FRESH_LABELS, PUBLIC_FEATURES, with_shares
+from everhold.arguments import advice_for
 from everhold.errors import DependenceError, HoldoutRejected, QueryRejected
 from everhold.ledger.acts import ABOUT
 
@@ -86,9 +87,7 @@ def check_stratified(
     if column is None:
         return
     if column not in columns:
-        raise HoldoutRejected(
-            f"There is no column {column!r:.100} to be stratified by. Name one of {', '.join(columns)}."
-        )
+        raise HoldoutRejected(f"There is no column {column!r:.100} to be stratified by. {advice_for(column, columns)}")
     if mechanism.dependence.to_dict()["kind"] != "independent":
         raise HoldoutRejected(
             "The split is stratified, and the rows were declared to depend on each other. Split by chance, by whole "

@@ -98,12 +98,13 @@ def _delegated(name: str, what: str) -> Any:
 
 
 class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """A random search that asks a sealed holdout one query about each configuration.
+    """A random search that asks a sealed holdout about its configurations.
 
-    A configuration is cross-validated, fitted on all rows, and asked about; cross-validation is the guess. If the
-    holdout confirms the guess, the answer is the guess and costs no surprise. If the sealed rows contradict the guess,
-    the answer is their value. All intervals hold at once, with the probability of the holdout's promise, also those of
-    the search before and after. Nothing in a search depends on an answer, so its queries are one step: all have the
+    Each configuration is cross-validated and fitted on all rows. Then ``reveal`` says what is asked: one query, which
+    tells the best configuration, or one query about each of them. If each is asked about, cross-validation is the
+    guess: if the holdout confirms it, the answer is the guess and costs no surprise, and if the sealed rows contradict
+    it, the answer is their value. All intervals hold at once, with the probability of the holdout's promise, also those
+    of the search before and after. Nothing in a search depends on an answer, so its queries are one step: all have the
     levels of its start, and surprises are paid for by later queries. All models are kept in memory until they are asked
     about. If the budget ends, such as that of an allotment, the search stops with a warning.
 
@@ -195,7 +196,7 @@ class SealedSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  
         self.scoring = scoring
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:  # noqa: N803
-        """Search, with one query for each configuration as long as the budget pays.
+        """Search and ask the holdout about the configurations, as ``reveal`` says, as long as the budget pays.
 
         Args:
             X: Features of open rows, as ``holdout.training_rows()`` gives them.

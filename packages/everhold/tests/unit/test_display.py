@@ -9,6 +9,7 @@ import pytest
 
 from everhold.answers import Answer, QuotedPrice, Transcript
 from everhold.display import Facts, cell_text, html_bar, text_table
+from everhold.mechanisms import Promise
 
 ANSWER = Answer(0.5, 0.4, 0.6, "training", 0, {"queries": 9, "surprises": 2}, "ab" * 32, False, "S3", 0.95)
 QUOTE = QuotedPrice(None, 0.1, 0.2, 0, 1, False, False, {"queries": 9})
@@ -117,6 +118,13 @@ def test_facts_are_a_dict_that_is_shown_as_a_record():
     assert ">1,997</td>" in page
     assert ">yes</td>" in page
     assert page.count("<table>") == 2  # a list of records is a table of its own
+
+
+def test_a_single_row_of_many_fields_has_one_field_below_the_other():
+    promise = Promise("S8", 0.07, 0.95, ("rows are independent",), {"reach": 0.02}, sentence="All of them hold. " * 9)
+    lines = str(promise).splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["field", "statement", "radius", "confidence"]
+    assert len(promise.to_text().splitlines()) == 2
 
 
 def test_what_is_left_is_a_bar_and_a_sentence():

@@ -41,12 +41,15 @@ class Certificate(Display):
     Loading a certificate does not check its signature. Check the file with `verify_certificate` before you trust it.
     """
 
-    _document: Mapping[str, Any] = field(repr=False)
+    _document: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         faults = list(form.misshapen(self._document))
         if faults:
             raise ValueError(f"The document is not a valid certificate: {faults[0]}.")
+
+    def __repr__(self) -> str:
+        return f"Certificate({self._document['rows']['holdout']!r}, entries={self.ledger_head[0]})"
 
     @classmethod
     def load(cls, path: Path | str) -> Certificate:

@@ -387,11 +387,15 @@ def _found(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         else:
             yield "The competition is not over, so it has no winner yet."
     for gate in facts["account"].get("gates", ()):
-        promoted, challenges = len(gate["promotions"]), counted(gate["challenges"], "challenge")
+        checks = gate.get("checks", {"made": 0})["made"]
+        promoted, challenges = len(gate["promotions"]), counted(gate["challenges"] - checks, "challenge")
         by = f" by more than {margin_of(gate)}" if gate["margin"] else ""
         proved = f"{promoted:,} proved the challenger to be better than the champion of the moment{by}"
         name = "The gate" if gate["gate"] == "gate" else f"The gate {gate['gate']!r}"
         yield f"{name}, by {gate['metric']}: of {challenges}, {proved}; the others prove nothing."
+        if checks:
+            made = counted(checks, "check")
+            yield f"{made} compared a version with the baseline, and each verdict says what it proved."
     radius = facts["promise"]["radius"]
     if radius is not None and radius >= _USELESS_RADIUS:
         yield _WEAK

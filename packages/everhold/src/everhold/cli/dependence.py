@@ -129,6 +129,7 @@ def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
     """Return the named columns of a file of training rows."""
     import duckdb
 
+    from everhold.arguments import advice_for
     from everhold.errors import DependenceError
     from everhold.sealing.intake.reading import read_rows, reading_errors_hidden
 
@@ -139,9 +140,7 @@ def _columns(path: Path, wanted: list[str]) -> dict[str, Any]:
             view = connection.view("rows")
             absent = [column for column in wanted if column not in view.columns]
             if absent:
-                raise DependenceError(
-                    f"{path.name} has no column {absent[0]!r}. The columns are {', '.join(view.columns)}."
-                )
+                raise DependenceError(f"{path.name} has no column {absent[0]!r}. {advice_for(absent[0], view.columns)}")
             quoted = ", ".join('"' + column.replace('"', '""') + '"' for column in dict.fromkeys(wanted))
             arrays = view.project(quoted).fetchnumpy()
             return {column: _with_none(values) for column, values in arrays.items()}

@@ -555,7 +555,7 @@ def board(
     output: Annotated[Path | None, "Also write a page (.html) or a picture (.svg)."] = None,
     form: arguments.FormatOption = Format.TABLE,
 ) -> None:
-    """Rank models by open results: proved tiers, rank intervals, and who is first.
+    r"""Rank models by open results: proved tiers, rank intervals, and who is first.
 
     Examples:
       everhold board results.csv

@@ -134,7 +134,8 @@ class RowUnits(DependenceModel):
         """Return a size as a Python int, after a check that it is a whole number of at least 1."""
         number = as_whole(size)
         if number is None or number < 1:
-            raise DependenceError(f"The size of a {cls.unit} is {size!r}. Pass whole numbers of at least 1.")
+            several = " If these are columns, pass the one with the largest groups." if isinstance(size, str) else ""
+            raise DependenceError(f"The size of a {cls.unit} is {size!r}. Pass whole numbers of at least 1.{several}")
         return number
 
 

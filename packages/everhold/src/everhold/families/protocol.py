@@ -32,6 +32,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,12 +114,12 @@ def protocol(path: Path | str) -> Protocol:
     path = Path(path)
     try:
         if not path.is_file():
-            raise QueryRejected(f"The protocol cannot be read: {brief(str(path))} is no file. Pass the path of a file.")
+            raise FileNotFoundError(ENOENT, "there is no such file")
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
     except (OSError, ValueError) as fault:
         why = getattr(fault, "strerror", None) or "the path cannot be used"
-        raise QueryRejected(f"The protocol cannot be read: {why}. Pass the path of a file that can be read.") from None
+        raise QueryRejected(f"The protocol {brief(str(path))} cannot be read: {why}. Check the path.") from None
     if len(content) > _LARGEST:
         raise QueryRejected(f"The protocol is larger than {_LARGEST // 2**20} MiB. Declare the families in Python.")
     try:
@@ -325,6 +326,12 @@ def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
         return kind.make(queries, **{kind.several: _value(what, kind.form, said.get(kind.several), kind.several, arms)},
                          **given)  # fmt: skip
     except (ValueError, TypeError, ArithmeticError) as fault:
+        absent = [name for name, option in details.items() if f"'{kind.details[option]}'" in str(fault)]
+        if isinstance(fault, TypeError) and absent:
+            place = "this entry, or once in 'arms'" if "arm" in absent else "this entry"
+            raise QueryRejected(
+                f"{what} holds {brief(dict(said))}, without {', '.join(absent)}. Write them in {place}."
+            ) from None
         raise QueryRejected(f"{what} holds {brief(dict(said))}. {fault}") from None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from everhold.arguments import as_float, as_whole, brief, items_of
+from everhold.arguments import advice_for, as_float, as_whole, brief, items_of
 from everhold.errors import QueryRejected
 from everhold.families.base import BoundFamily, Categories, Family, categories_of
 from everhold.queries.makers import mean
@@ -52,7 +52,7 @@ class SubgroupFamily(Family):
         given = self.checked_values()
         for name in self.checked_columns():
             if name not in schema.asked:
-                raise QueryRejected(f"There is no column {brief(name)}. Name one of {', '.join(schema.asked)}.")
+                raise QueryRejected(f"There is no column {brief(name)}. {advice_for(name, schema.asked)}")
             if name in given:
                 _check_kind(name, given[name], schema.asked[name])
             values = given.get(name) or categories_of(compiler, [name]).get(name)

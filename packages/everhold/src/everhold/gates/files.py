@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from everhold.arguments import brief
+from everhold.arguments import advice_for, brief
 from everhold.errors import CaseRejected, ExtensionError, QueryRejected
 from everhold.extensions import imported
 from everhold.gates.results import CASE, RUN, cases_and_runs
@@ -213,7 +213,7 @@ def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, An
         CaseRejected: If a case has no group, or its runs are in different groups.
     """
     if column not in results or column in (CASE, RUN):
-        raise QueryRejected(f"The results have no column {column!r}. Name one of {', '.join(map(brief, results))}.")
+        raise QueryRejected(f"The results have no column {column!r}. {advice_for(column, results)}")
     groups: dict[Any, Any] = {}
     for case, group in zip(results[CASE], results[column], strict=True):
         if group is None or groups.setdefault(case, group) != group:

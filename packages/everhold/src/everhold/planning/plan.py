@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from everhold.arguments import brief, names_keywords
+from everhold.arguments import advice_for, brief, names_keywords
 from everhold.dependence import DependenceModel
 from everhold.display import Display, at_most, counted, html_record, html_sentences, html_table
 from everhold.errors import VacuousGuaranteeWarning, warn_caller
@@ -116,7 +116,7 @@ class Plan(Display):
         for line in self.lines:
             if line.mechanism == mechanism:
                 return line
-        raise ValueError(f"There is no mechanism {mechanism!r} in this plan. Name one of {', '.join(answering())}.")
+        raise ValueError(f"There is no mechanism {mechanism!r} in this plan. {advice_for(mechanism, answering())}")
 
     def request(self, *, rows: int | None = None) -> PlanRequest:
         """Return the request (the arguments) of this plan, for the planned number of rows or for another one."""

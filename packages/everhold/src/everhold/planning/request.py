@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Self, TypedDict, Unpack
 
-from everhold.arguments import as_float, as_whole, below_one, brief, fraction, whole
+from everhold.arguments import advice_for, as_float, as_whole, below_one, brief, fraction, whole
 from everhold.dependence import DependenceModel, Independent, require_model
 from everhold.errors import DependenceError, HoldoutRejected
 from everhold.mechanisms import MECHANISMS, Mechanism
@@ -203,7 +203,7 @@ def tuned_mechanism(name: str, request: PlanRequest) -> Mechanism:
         ValueError: If there is no mechanism of that name, or the mechanism cannot serve the request.
     """
     if not isinstance(name, str) or name not in MECHANISMS:
-        raise ValueError(f"There is no mechanism {brief(name)}. Name one of {', '.join(sorted(MECHANISMS))}.")
+        raise ValueError(f"There is no mechanism {brief(name)}. {advice_for(name, sorted(MECHANISMS))}")
     requested = {each.name: getattr(request, each.name) for each in fields(request) if each.name != "alike"}
     requested |= {"training_rows": request.training_rows or 0}
     try:

@@ -71,7 +71,11 @@ def is_folder_name(folder: str) -> bool:
 def check_name_is_free(name: str, names: Sequence[str]) -> None:
     """Check that no other holdout has the name."""
     if name in names:
-        raise HoldoutRejected(f"A holdout named {name!r} exists. Pass a new name.", name=name)
+        raise HoldoutRejected(
+            f"A holdout named {name!r} exists. Open it, or pass a new name. A script that may run again passes "
+            "exist_ok=True (--exist-ok), which opens the holdout if its rows and settings are the same.",
+            name=name,
+        )
 
 
 def make_rows_folder(rows: Path) -> None:

@@ -175,7 +175,7 @@ def test_missing_values_and_columns_are_noticed(everhold, weather):
     for state in ("weather", "warmth"):
         assert f"no value in column '{state}'" in everhold(*chosen, "--state", state, code=9).stderr
     refused = everhold(*chosen, "--state", "rain", code=9)
-    assert "no column 'rain'. The columns are day, weather, warmth" in refused.stderr
+    assert "no column 'rain'. Name one of 'day', 'weather', 'warmth'" in refused.stderr
 
 
 def test_a_confidence_that_makes_no_sense_is_wrong_usage(everhold, weather):

@@ -46,7 +46,7 @@ FAILURES = [
     (2, ["ledger", "verify", "s.db", "flights", "--certificate", "none.json"], "Check the path"),
     (3, [*CREATE, "none.csv"], "Check the path"),
     (3, [*CREATE, "empty.csv"], "empty"),
-    (3, [*CREATE, "sealed.csv", "--label", "latte"], "The columns are"),
+    (3, [*CREATE, "sealed.csv", "--label", "latte"], "Did you mean 'late'?"),
     (3, [*CREATE, "sealed.csv", "--training", "sealed_predictions.csv"], "different columns"),
     (3, [*CREATE, "sealed.csv", "--training", "sealed.csv", "--row-id", "id"], "row ids"),
     (3, ["create", "s.db", "flights", "--holdout", "sealed.csv"], "A holdout named 'flights' exists"),

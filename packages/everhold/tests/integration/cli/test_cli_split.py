@@ -82,7 +82,7 @@ def test_nothing_is_overwritten(everhold, table):
     assert "exists" in everhold("split", table, "--holdout", "0.5", "--output", "d", code=3).stderr
     for option in ("--label", "--row-id"):
         done = everhold("split", table, "--holdout", "0.5", "--output", "e", option, "nope", code=3)
-        assert "There is no column 'nope'. The columns are" in done.stderr
+        assert "There is no column 'nope'. Name one of" in done.stderr
         assert not [*Path("e").iterdir()]
 
 

@@ -142,7 +142,7 @@ def test_groups_and_times_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"groups": "nobody"}, "no column 'nobody'. The columns are id, patient"),
+        ({"groups": "nobody"}, "no column 'nobody'. Name one of 'id', 'patient'"),
         ({"time": "site", "gap": 1, "block": 1}, "has strings. Pass a column of dates"),
         ({"time": "day", "gap": 5_000, "block": 5_000}, "No row is left before the gap"),
         ({"stratify": "id"}, "3,000 values. Pass a column with at most 1,000"),

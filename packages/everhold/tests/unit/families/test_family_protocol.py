@@ -96,6 +96,8 @@ def test_a_protocol_says_what_is_declared(tmp_path):
         ("arms = {treatd = 'B'}\n[families.a]\ntexts = 40", "arms has 'treatd'"),
         ("confidence = 2\n[families.a]\ntexts = 40", "confidence is 2"),
         ("groups = 2\n[families.a]\ntexts = 40", "groups is 2"),
+        ("[families.a]\nlisted = [{risk_difference = 'x > 1'}]", "without arm, treated, control. Write them in this"),
+        ("[families.a]\nlisted = [{covariance = 'x > 1'}]", "without with. Write them in this entry"),
         ("missing = []\n[families.a]\ntexts = 40", "missing is"),
     ],
 )
@@ -157,7 +159,9 @@ def test_a_pipe_a_folder_and_a_missing_file_are_no_protocols(tmp_path):
 
 
 def test_a_missing_file_is_said_so(tmp_path):
-    with pytest.raises(eh.QueryRejected, match="cannot be read"):
+    with pytest.raises(
+        eh.QueryRejected, match=r"nowhere\.toml' cannot be read: there is no such file\. Check the path"
+    ):
         eh.protocol(tmp_path / "nowhere.toml")
 
 

@@ -261,7 +261,7 @@ class _StoredAnswers:
         sealed = self.told.get(entry.sequence)
         return _Shown(
             entries=[entry], told=numbers, sealed=reading.in_units(*sealed or (None, None, None), row_step=step),
-            measure=reading.measure, asked=asked_in_words(entry), name=asked_in_words(entry, failing=False),
+            measure=reading.measure, asked=asked_in_words(entry), name=asked_in_words(entry, short=True),
             query=entry.query, source=answer["source"],
         ).fact()  # fmt: skip
 
@@ -288,7 +288,7 @@ class _StoredAnswers:
         return _Shown(
             entries=entries, told=(answer.value, answer.low, answer.high),
             sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready), asked=asked,
-            name=asked, query=answer.query, source=answer.source,
+            name=answer.shown, query=answer.query, source=answer.source,
         ).fact()  # fmt: skip
 
 
@@ -398,14 +398,15 @@ def _listed(entry: Entry, sealed: Numbers | None, step: float) -> dict[str, Any]
     }
 
 
-def asked_in_words(entry: Entry, *, failing: bool = True) -> str:
+def asked_in_words(entry: Entry, *, short: bool = False) -> str:
     """Describe a query in words, with its models and clips and, if the answer has it, the share of failing rows.
 
     Args:
         entry: The query's entry of the ledger.
-        failing: Whether the answer includes the share of failing rows.
+        short: Whether to leave out clips and failing rows, as in a name.
     """
-    fails = FailingRows.kept(entry.answer) if failing else None
-    parts = str(entry.description["shown"]), str(fails) if fails else "", clips_in_words(kept_clips(entry.description))
-    shown, *more = parts
-    return "; ".join(filter(None, (shown, tracked_in_words(entry.description), *more)))
+    shown = [str(entry.description["shown"]), tracked_in_words(entry.description)]
+    if not short:
+        fails = FailingRows.kept(entry.answer)
+        shown += [str(fails) if fails else "", clips_in_words(kept_clips(entry.description))]
+    return "; ".join(filter(None, shown))

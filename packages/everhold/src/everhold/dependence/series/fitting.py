@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from everhold.arguments import advice_for
 from everhold.dependence.base import ISO_TIME, ONE_STEP
 from everhold.errors import DependenceError
 
@@ -116,9 +117,7 @@ def _columns(table: Any, names: list[str]) -> list[NDArray[Any]]:
         held, known = {name: eager[name].to_numpy() for name in names if name in eager.columns}, eager.columns
     absent = [name for name in names if name not in held]
     if absent:
-        raise DependenceError(
-            f"The training rows have no column {absent[0]!r}. Name one of {', '.join(map(repr, known)) or 'none'}."
-        )
+        raise DependenceError(f"The training rows have no column {absent[0]!r}. {advice_for(absent[0], known)}")
     columns = [held[name] for name in names]
     lengths = {name: column.shape for name, column in zip(names, columns, strict=True)}
     if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) > 1:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ov
 import numpy as np
 
 from everhold.answers import Answer, Contrasts
-from everhold.arguments import brief, names_keywords
+from everhold.arguments import advice_for, brief, names_keywords
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
@@ -242,7 +242,7 @@ def has_value(column: str, value: Value | date, schema: Schema) -> str:
         text = str(value).replace("'", "''")
         return f"{quoted(column)} = {'timestamp ' if kind is ColumnKind.TIME else ''}'{text}'"
     if kind is None:
-        raise QueryRejected(f"There is no column {brief(column)}. Name one of {', '.join(schema.asked)}.")
+        raise QueryRejected(f"There is no column {brief(column)}. {advice_for(column, schema.asked)}")
     raise QueryRejected(
         f"{brief(value)} is no value of the column {brief(column)}, which holds {kind.value}s. Pass one of the "
         f"column's values{', such as 2024-01-31, as a text' if kind is ColumnKind.TIME else ''}."

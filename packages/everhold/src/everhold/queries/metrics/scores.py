@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
-from everhold.arguments import as_float, brief, items_of, names_keywords
+from everhold.arguments import advice_for, as_float, brief, items_of, names_keywords
 from everhold.errors import QueryRejected
 from everhold.queries.metrics.query import MetricQuery
 from everhold.queries.metrics.registry import METRICS, REASONS, REFUSED, REFUSED_FUNCTIONS, Metric
@@ -203,7 +203,7 @@ def metric_named(name: object) -> Metric:
             nearest=REFUSED[name],
         )
     raise QueryRejected(
-        f"There is no metric {brief(name)}. Pass one of {', '.join(sorted(METRICS))}.",
+        f"There is no metric {brief(name)}. {advice_for(name, sorted(METRICS))}",
         known=sorted(METRICS),
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from everhold.arguments import as_float, brief
+from everhold.arguments import advice_for, as_float, brief
 from everhold.errors import ColumnWarning, HoldoutRejected, warn_caller
 from everhold.sealing.intake.duckdb_files import POSITION, spilling_into, view_files
 from everhold.sealing.storage import TRAINING_FILE
@@ -187,7 +187,7 @@ def check_same_columns(
 def _check_column(name: str, columns: Mapping[str, ColumnKind], *, what: str) -> None:
     """Check that a named column exists."""
     if name not in columns:
-        raise HoldoutRejected(f"The {what} column {name!r} does not exist. The columns are {', '.join(columns)}.")
+        raise HoldoutRejected(f"The {what} column {name!r} does not exist. {advice_for(name, columns)}")
 
 
 def label_facts(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from everhold.arguments import advice_for
 from everhold.errors import HoldoutRejected
 from everhold.private_files import create_private
 from everhold.sealing.intake.checks import is_missing
@@ -265,7 +266,7 @@ def _parts(
 
 def _check_column(name: str, kinds: dict[str, ColumnKind]) -> None:
     if name not in kinds:
-        raise _refused(f"There is no column {name!r}", f"The columns are {', '.join(kinds)}")
+        raise HoldoutRejected(f"There is no column {name!r}. {advice_for(name, kinds)}")
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> NDArray[np.float64]:

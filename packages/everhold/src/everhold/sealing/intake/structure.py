@@ -6,6 +6,7 @@ import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from everhold.arguments import advice_for
 from everhold.dependence.base import ISO_TIME, ONE_STEP, SeriesFacts
 from everhold.errors import DependenceError
 from everhold.sealing.intake.checks import count_respelled, is_missing, lacking_columns
@@ -323,8 +324,7 @@ class FileStructure:
         """Return the quoted name of a column, after a check that it exists and has no missing value."""
         if column not in self._sealed.columns:
             raise DependenceError(
-                f"The column {column!r} of the dependence does not exist. The columns are "
-                f"{', '.join(map(repr, self._sealed.columns))}."
+                f"The column {column!r} of the dependence does not exist. {advice_for(column, self._sealed.columns)}"
             )
         name = quoted(column)
         types = {self._type_of(what, column) for what in self._sets}
