@@ -99,7 +99,9 @@ def noticed(mutation: Mutation) -> str:
 
             code = 99
             try:
-                code = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *mutation.paths])
+                # plain: pytest would import the modules of a plugin by itself, with their protections
+                options = ["-q", "-x", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
+                code = pytest.main([*options, *mutation.paths])
             finally:
                 sys.stdout.flush()
                 os._exit(code)
@@ -130,6 +132,7 @@ _FAILING = "everhold/statistical/test_shares_of_failing_rows.py"
 _EXACT = "everhold/unit/mechanisms/test_guess_and_check_exact.py"
 _WORLDS = "everhold/unit/mechanisms/test_guess_and_check_worlds.py"
 _STEPS = "everhold/unit/mechanisms/test_levels_of_steps.py"
+_SMALL_FILE = "everhold-integrations/integration/test_case_files.py::test_a_small_file_does_not_become_a_large_table"
 _LOOKS = "everhold/unit/gates/test_levels_of_looks.py"
 _CHOICES = "everhold/integration/queries/test_choices.py"
 _TREES = "everhold/unit/mechanisms/test_suffixes.py"
@@ -2110,11 +2113,43 @@ MUTATIONS = [
         "False and not kinds",
         ("everhold-server/integration/mcp/test_mcp_tools.py::test_what_is_wrong_is_said_costs_nothing_and_teaches",),
     ),
+    Mutation(
+        "limits",
+        "a small file of results does not become a large table",
+        "everhold/gates/files.py",
+        " or len(names) > _MOST_COLUMNS or numbers > _MOST_NUMBERS",
+        "",
+        (_SMALL_FILE,),
+    ),
+    Mutation(
+        "limits",
+        "the tests of a file do not repeat a long name of their suite without end",
+        "everhold_integrations/junit.py",
+        "if self._letters > _LONGEST_NAMES:",
+        "if False:",
+        (_SMALL_FILE,),
+    ),
+    Mutation(
+        "limits",
+        "a text that a Parquet file has once is in memory once",
+        "everhold_integrations/readers.py",
+        "read_dictionary=texts",
+        "read_dictionary=[]",
+        (_SMALL_FILE,),
+    ),
+    Mutation(
+        "results",
+        "a metric replaces no other metric of its name, and no id",
+        "everhold/gates/files.py",
+        "    if twice is None:\n",
+        "    if True:\n",
+        ("everhold-integrations/integration/test_case_files.py::test_a_name_of_a_metric_is_no_other_metric_and_no_id",),
+    ),
 ]
 
 PROMISES = {
     "failing rows", "commit before answer", "seals", "secrets", "limits", "parts", "public rows",
-    "bounds for missing values", "assumptions", "places", "sign-in", "leases", "requests",
+    "bounds for missing values", "assumptions", "places", "sign-in", "leases", "requests", "results",
 }  # fmt: skip
 """Headings of `MUTATIONS` that are promises of the README and the guides, and no lines of docs/theory/index.md."""
 

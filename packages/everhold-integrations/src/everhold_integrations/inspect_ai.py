@@ -7,12 +7,13 @@ with epochs can also be read as results for a gate about cases.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.errors import EverholdWarning, QueryRejected, warn_caller
-from everhold.gates.files import CaseRun
+from everhold.gates.files import CaseRun, measured
 from everhold.holdout import DEFAULT_STORAGE, Holdout, storage_url
 from everhold.queries.metrics.row_scores import AccuracyQuery
 from everhold.queries.predictions.arrays import MOST_CHARACTERS, check_known
@@ -258,12 +259,14 @@ def runs_of_log(log: EvalLog) -> Iterator[CaseRun]:
         raise QueryRejected(f"The evaluation ended as {log.status!r}. Run it to its end.")
     names = sorted({name for sample in samples for name in sample.scores or {}})
     for sample in samples:
-        metrics = {name: _value(sample, name) for name in names}
-        used = {
-            "tokens": sum(usage.total_tokens for usage in (sample.model_usage or {}).values()),
-            "seconds": sample.total_time,
-        }
-        yield CaseRun(str(sample.id), f"epoch {sample.epoch}", metrics | used, sample.epoch, *_fault_of(sample))
+        tokens = sum(usage.total_tokens for usage in (sample.model_usage or {}).values())
+        scores = [(name, _value(sample, name)) for name in names]
+        run = measured(
+            str(sample.id), f"epoch {sample.epoch}", [*scores, ("tokens", tokens), ("seconds", sample.total_time)],
+            sample.epoch,
+        )  # fmt: skip
+        fault, why = _fault_of(sample)
+        yield run if fault is None else replace(run, fault=fault, why=why)
 
 
 def _fault_of(sample: EvalSample) -> tuple[str | None, str]:

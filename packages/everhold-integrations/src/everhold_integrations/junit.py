@@ -6,15 +6,21 @@ Files may come from strangers. XML is read by events, and a document type or an 
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
-from everhold.gates.files import NOT_RUN, SAYS_NO, CaseRun
+from everhold.gates.files import NOT_RUN, SAYS_NO, CaseRun, measured
 from everhold.gates.results import RUN
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _MOST_DEPTH = 64
+_PART = 2**16  # bytes that are parsed at once
+_LONGEST_NAMES = 2**26  # characters of all names of cases, which repeat the names of their suites
 _WORDS = {
     **dict.fromkeys(("", "run", "completed", "executed"), None),
     **dict.fromkeys(("passed", "pass", "success", "successful", "ok"), 1),
@@ -65,8 +71,8 @@ def exception_in(kind: str, message: str, text: str) -> str | None:
     return crash[0] if crash else None
 
 
-def junit_runs(content: bytes) -> list[CaseRun]:
-    """Return the runs of a JUnit file: ``passed`` and ``duration`` (seconds) by suite, class and test.
+def junit_runs(content: bytes) -> Iterator[CaseRun]:
+    """Yield the runs of a JUnit file: ``passed`` and ``duration`` (seconds) by suite, class and test.
 
     Properties of a test case that are numbers are metrics too, by their names.
 
@@ -78,11 +84,15 @@ def junit_runs(content: bytes) -> list[CaseRun]:
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.characters
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = _refuse_declarations
-    try:
-        parser.Parse(content, True)
-    except expat.ExpatError as fault:
-        raise QueryRejected(f"Line {fault.lineno} of the file is not well-formed XML. Write the file again.") from None
-    return reader.runs
+    for start in range(0, len(content) + 1, _PART):
+        reader.runs = []
+        try:
+            parser.Parse(content[start : start + _PART], start + _PART > len(content))
+        except expat.ExpatError as fault:
+            raise QueryRejected(
+                f"Line {fault.lineno} of the file is not well-formed XML. Write the file again."
+            ) from None
+        yield from reader.runs
 
 
 def _refuse_declarations(*_: Any) -> None:
@@ -98,8 +108,8 @@ class _JUnit:
         self._tags: list[str] = []
         self._suites: list[str] = []
         self._case: dict[str, str] | None = None
-        self._line = 0
-        self._scores: dict[str, float] = {}
+        self._line, self._letters = 0, 0
+        self._scores: list[tuple[str, float]] = []
         self._faults: list[tuple[str, str]] = []
         self._failures: list[tuple[str, str]] = []
         self._text = ""
@@ -117,7 +127,7 @@ class _JUnit:
             if self._case is not None:
                 raise ValueError
             self._case, self._faults, self._failures, self._run = attributes, [], [], None
-            self._line, self._scores = self.parser.CurrentLineNumber, {}
+            self._line, self._scores = self.parser.CurrentLineNumber, []
             if "name" not in attributes:
                 raise QueryRejected(f"Line {self._line} of the file names no test. Pass well-formed XML of JUnit.")
         elif name in ("failure", "error") and self._case is None:
@@ -141,12 +151,7 @@ class _JUnit:
             if named == RUN:
                 self._run = value
             elif _NUMBER.fullmatch(value):
-                if named in (*self._scores, "passed", "duration"):
-                    line = f"Line {self.parser.CurrentLineNumber} of the file"
-                    raise QueryRejected(
-                        f"{line} has {brief(named)} of one test twice. Give this property another name."
-                    )
-                self._scores[named] = float(value)
+                self._scores.append((named, float(value)))
 
     def characters(self, text: str) -> None:
         """Collect the text of a failure. Of a long text, only the beginning and the end are kept."""
@@ -166,6 +171,9 @@ class _JUnit:
         elif name == "testcase":
             attributes = self._case or {}
             parts = [*self._suites, attributes.get("classname", ""), attributes["name"]]
+            self._letters += sum(map(len, parts))
+            if self._letters > _LONGEST_NAMES:
+                raise QueryRejected("The names of the tests are too long. Shorten the names of their suites.")
             case = "::".join(part for place, part in enumerate(parts) if part and part not in parts[:place])
             passed = 0 if self._failures else 1
             for kind in ("status", "result", "outcome"):
@@ -182,9 +190,11 @@ class _JUnit:
             for kind, no in (("skipped", SAYS_NO), ("disabled", SAYS_NO), ("executed", ("true", "1", "yes", ""))):
                 if attributes.get(kind, "").strip().lower() not in no:
                     self._faults.append(("skipped", f"its {kind} is {brief(attributes[kind])}"))
-            fault, why = self._faults[0] if self._faults else (None, "")
-            metrics = {"passed": passed, "duration": _duration(attributes.get("time")), **self._scores}
-            self.runs.append(CaseRun(case, f"line {self._line}", metrics, self._run, fault, why))
+            metrics = [("passed", passed), ("duration", _duration(attributes.get("time"))), *self._scores]
+            run = measured(case, f"line {self._line}", metrics, self._run)
+            if self._faults:
+                run = replace(run, fault=self._faults[0][0], why=self._faults[0][1])
+            self.runs.append(run)
             self._case = None
 
 

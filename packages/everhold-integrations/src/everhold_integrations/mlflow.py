@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from everhold.answers import UNSEALED, Answer
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.holdout import DEFAULT_STORAGE, Holdout
 from everhold.queries.metrics.row_scores import accuracy, brier, error
@@ -30,7 +31,7 @@ except ImportError as missing:
     ) from missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mlflow.models import EvaluationResult
 
@@ -118,7 +119,7 @@ class HoldoutEvaluator:
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     unknown = [name for name in settings if name not in _SETTINGS]
-    if unknown or settings.get("metric", "accuracy") not in _METRICS:
+    if unknown or settings.get("metric", "accuracy") not in list(_METRICS):
         fault = f"Unknown setting {unknown[0]!r}" if unknown else f"Unknown metric {settings['metric']!r}"
         raise QueryRejected(
             f"{fault} in evaluator_config. Its settings are {', '.join(_SETTINGS)}, and metric is one of "
@@ -157,9 +158,9 @@ def compare_versions(
     loaded = [mlflow.pyfunc.load_model(address) for address in (first, second)]
     with Holdout.open(storage, holdout) as opened:
         both = [_METRICS[metric](_subject(opened, _estimator(model), metric, rows)) for model in loaded]
-        models = [_tracked(model, None) for model in loaded]
+        known = [_tracked(model, None) for model in loaded]
         return compare_elsewhere(
-            opened.ask, (both[0], both[1]), metric, margin=margin, guess=guess, models=models
+            opened.ask, (both[0], both[1]), metric, margin=margin, guess=guess, models=known if all(known) else None
         )  # fmt: skip
 
 
@@ -183,11 +184,16 @@ def _subject(holdout: Holdout, estimator: Any, metric: str, rows: Any) -> Any:
         rows = (pd.read_parquet if str(rows).endswith(".parquet") else pd.read_csv)(rows)
     named = getattr(estimator, "feature_names_in_", None)
     columns = [name for name in schema.columns if name not in (schema.row_id, schema.label)]
-    if absent := [name for name in (schema.row_id, *(columns if named is None else named)) if name not in rows]:
-        raise QueryRejected(f"rows has no column {absent[0]!r}. Pass the features of the sealed rows and their ids.")
+    _check_columns(rows, [schema.row_id, *(columns if named is None else named)], "rows")
     table = rows[columns].to_numpy() if named is None else rows[list(named)]
     told = "prediction" if schema.row_id != "prediction" else "predicted"
     return pd.DataFrame({schema.row_id: rows[schema.row_id].to_numpy(), told: _predicted(metric, estimator, table)})
+
+
+def _check_columns(table: Any, wanted: Iterable[str], what: str) -> None:
+    """Raise QueryRejected if a data frame lacks a column of the model or of the ids."""
+    if absent := [name for name in wanted if name not in table]:
+        raise QueryRejected(f"{what} has no column {absent[0]!r}. Pass the features of the sealed rows and their ids.")
 
 
 def _tracked(model: Any, run_id: str | None) -> dict[str, str]:
@@ -215,13 +221,32 @@ def _estimator(model: Any) -> Any:
 
 
 def _score(metric: str, estimator: Any, dataset: Any) -> float | None:
-    """Return the score on MLflow's open data as the guess, or None without targets or a finite score."""
+    """Return the score on MLflow's open data as the guess, or None without targets or a finite score.
+
+    Rows without a target are left out.
+
+    Raises:
+        QueryRejected: If a column of the model is missing, or no target is a class of the model.
+    """
+    import pandas as pd
+
     features, labels = dataset.features_data, dataset.labels_data
     if labels is None:
         return None
     named = getattr(estimator, "feature_names_in_", None)
-    table = np.asarray(features) if named is None else features[list(named)]
-    said, truth = _predicted(metric, estimator, table), np.asarray(labels)
+    if named is None or not hasattr(features, "columns"):
+        table: Any = np.asarray(features)
+    else:
+        _check_columns(features, named, "The data")
+        table = features[list(named)]
+    known, truth = pd.notna(np.asarray(labels)), np.asarray(labels)
+    said, truth = _predicted(metric, estimator, table[known]), truth[known]
+    classes = getattr(estimator, "classes_", None)
+    if len(truth) and classes is not None and not np.isin(truth, classes).any():
+        raise QueryRejected(
+            f"The first target is {brief(truth[0])}, and no target is a class of the model. Pass targets in the form "
+            "of the sealed labels."
+        )
     score = float(np.mean((said - truth) ** 2 if metric == "brier" else (said == truth) != (metric == "error")))
     return score if math.isfinite(score) else None
 

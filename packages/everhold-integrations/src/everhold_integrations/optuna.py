@@ -7,6 +7,7 @@ share a storage, and trials repeated after a crash are all counted correctly.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -115,20 +116,23 @@ class SealedObjective:
 
         Raises:
             TrialPruned: If the remaining budget is kept for the end, or may not cover the query. Nothing was charged.
-            TypeError: If the objective does not return a query. Nothing was charged.
+            TypeError: If the objective does not return a query, or its answer has no value. Nothing was charged.
+            QueryRejected: If the study has several objectives. Nothing was charged.
         """
+        if (objectives := len(trial.study.directions)) > 1:
+            raise QueryRejected(
+                f"The study has {objectives} objectives, and a trial asks one query. Create it with one direction."
+            )
         if self._spare(trial.study, before=trial.number) < 1:
-            trial.study.stop()
-            raise TrialPruned("The remaining budget is kept for the end of the study. Nothing was charged.")
+            raise _ended(trial.study, "The remaining budget is kept for the end of the study.")
         returned = self._objective(trial)
         answer = self._ask(returned, _tracked(trial.study, trial))
         for name in ATTRIBUTES:
             trial.set_user_attr(f"everhold_{name}", getattr(answer, name, None))
-        if self._is_silent(returned) and not answer.refused:
+        if answer.refused:
+            raise _ended(trial.study, "The remaining budget may not cover the query.")
+        if self._is_silent(returned) or answer.value is None:
             return _guess_of(returned)
-        if answer.value is None:
-            trial.study.stop()
-            raise TrialPruned("The remaining budget may not cover the query. Nothing was charged.")
         return float(answer.value)
 
     def stop_in_time(self, study: Study, trial: FrozenTrial) -> None:
@@ -268,6 +272,13 @@ class BestTrials(Listing):
     first: int
     confidence: float
     statement: str
+
+
+def _ended(study: Study, why: str) -> TrialPruned:
+    """Return the error for a trial without budget, after stopping the study if Optuna runs its trials."""
+    with suppress(RuntimeError):  # of a study whose trials are asked and told by hand
+        study.stop()
+    return TrialPruned(f"{why} Nothing was charged.")
 
 
 def _guess_of(returned: Asked) -> float:

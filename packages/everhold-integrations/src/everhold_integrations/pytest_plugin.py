@@ -2,21 +2,22 @@
 
 Without one of the options the plugin does nothing. With ``--everhold-check NAME`` the session ends with the verdict as
 its exit code: 0 not worse than the baseline, 1 a regression, 4 undecided; with ``--everhold-gate NAME``, 0 promoted and
-1 kept. 2 is an error, and 3 a spent budget. A sealed test that fails is a result and no error. Numbers of
-`record_property` are metrics beside ``passed`` and ``duration`` (seconds).
+1 kept. 2 is an error, and 3 a spent budget. A sealed test that fails is a result and no error. A test with subtests
+passes if all of them do. Numbers of `record_property` are metrics beside ``passed`` and ``duration`` (seconds).
 
 Only a test that passes, or fails by an assertion or by ``pytest.fail``, has an outcome. Any other exception is a crash:
 the session ends with an error that names the test, and the same version can be reported again. The same holds for tests
 that were skipped, expected to fail, or ran again.
 
 People who make challengers must not know the results, because these may become the champion's. So the session shows no
-outcome and no output of a sealed test, unless ``--everhold-show`` is given.
+outcome, no output and no warning of a sealed test, unless ``--everhold-show`` is given.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
     shown = {
         "--pdb": config.getoption("usepdb", False), "--trace": config.getoption("trace", False),
         "-s": config.getoption("capture", "fd") in ("no", "tee-sys"),
+        "-p no:capture": not config.pluginmanager.hasplugin("capture"),
         "--debug": config.getoption("debug", None), "PYTEST_DEBUG": os.environ.get("PYTEST_DEBUG"),
     }  # fmt: skip
     if config.pluginmanager.hasplugin("logging"):  # a log has the output of tests, as -s shows it
@@ -144,7 +146,9 @@ class SealedCases:
         self._config, self._act = config, act
         self._gate = str(config.getoption(f"--everhold-{act}"))
         self._runs: dict[tuple[str, str, int], CaseRun] = {}
+        self._subtests_failed: set[tuple[str, str, int]] = set()
         self._others_failed = False
+        self._lost = ""
         self._said = ""
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -163,6 +167,24 @@ class SealedCases:
             metafunc.fixturenames.append(_RUN)
             metafunc.parametrize(_RUN, range(runs), ids=[f"{_RUN}{run}" for run in range(runs)])
 
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Check the markers of sealed tests, and that each test is repeated as often as requested."""
+        runs = int(self._config.getoption("--everhold-runs"))
+        for item in items:
+            if (marker := item.get_closest_marker(_MARKER)) is None:
+                continue
+            try:
+                _named(*marker.args, **marker.kwargs)
+            except TypeError:
+                raise pytest.UsageError(
+                    f"The marker of {item.nodeid} has other arguments than case. Write @pytest.mark.sealed(case='id')."
+                ) from None
+            if runs > 1 and _RUN not in getattr(getattr(item, "callspec", None), "params", {}):
+                raise pytest.UsageError(
+                    f"{item.nodeid} cannot be repeated, because it is no test function of pytest. Write it as one, or "
+                    "pass --everhold-runs=1."
+                )
+
     def _place(self, item: pytest.Item, marker: pytest.Mark) -> tuple[str, int]:
         """Return the id of a sealed test as a case, and the number of its run.
 
@@ -172,7 +194,15 @@ class SealedCases:
         run = 0 if call is None else int(call.params.get(_RUN, 0))
         _, colons, inside = item.nodeid.partition("::")
         path = Path(os.path.relpath(item.path, self._config.invocation_params.dir)).as_posix()
-        return str(marker.kwargs.get("case") or _case_of(f"{path}{colons}{inside}", run)), run
+        return str(_named(*marker.args, **marker.kwargs) or _case_of(f"{path}{colons}{inside}", run)), run
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Discard the warnings of a sealed test, which pytest would show with their texts."""
+        if self._option("show") or item.get_closest_marker(_MARKER) is None:
+            return (yield)
+        with warnings.catch_warnings(record=True):
+            return (yield)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
@@ -186,12 +216,14 @@ class SealedCases:
             return
         report: pytest.TestReport = result.get_result()
         case, run = self._place(item, marker)
-        metrics = {**dict(report.user_properties), "passed": int(report.passed), "duration": report.duration}
+        metrics = [*report.user_properties, ("passed", int(report.passed)), ("duration", report.duration)]
         vars(report)["sealed"] = [case, run, metrics, *_fault_of(report, call)]
         if not self._option("show"):
-            call.excinfo = None if report.failed else call.excinfo  # which a debugger would enter
-            report.outcome, report.longrepr = ("passed", None) if report.failed else (report.outcome, report.longrepr)
+            if report.failed or vars(report).pop("wasxfail", None) is not None:
+                report.outcome, report.longrepr = "passed", None
+                call.excinfo = None  # which a debugger would enter
             report.sections, report.user_properties, report.duration = [], [], 0.0
+            report.start = report.stop = 0.0
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Show a sealed test as sealed, whatever its outcome."""
@@ -201,17 +233,25 @@ class SealedCases:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record one phase of a sealed test before other plugins write the report."""
-        from everhold.gates.files import CaseRun
+        """Record one phase of a sealed test, or one of its subtests, before other plugins write the report."""
+        from everhold.gates.files import CaseRun, measured
 
         if hasattr(self._config, "workerinput"):
             return
         if not hasattr(report, "sealed"):
             self._others_failed |= report.failed
+            if report.when not in ("setup", "call", "teardown"):  # xdist reports a process that ended like this
+                self._lost = report.nodeid
             return
         case, run, metrics, fault, why = report.sealed
         vars(report)["sealed"] = True
         place = (report.nodeid, case, run)
+        if is_subtest := hasattr(report, "context"):
+            report.sections = report.sections if self._option("show") else []
+            if not dict(metrics)["passed"]:
+                self._subtests_failed.add(place)
+        elif place in self._subtests_failed:
+            metrics = [(name, 0 if name == "passed" else value) for name, value in metrics]
         known = self._runs.get(place)
         if fault is None and report.outcome == "rerun":  # type: ignore[comparison-overlap]  # of another plugin
             fault, why = "retried", ""
@@ -219,8 +259,8 @@ class SealedCases:
             fault, why = "retried", "it ran more than once in this session"
         if fault is not None:
             self._runs[place] = known if known and known.fault else CaseRun(case, report.nodeid, {}, run, fault, why)
-        elif report.when == "call":
-            self._runs[place] = known if known and known.fault else CaseRun(case, "call", metrics, run)
+        elif report.when == "call" and not is_subtest:
+            self._runs[place] = known if known and known.fault else measured(case, "call", metrics, run)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -234,6 +274,10 @@ class SealedCases:
         with self._told(session):
             if session.shouldfail or session.shouldstop:
                 raise ValueError("The session stopped early, so its results were not used. Run all sealed tests.")
+            if self._lost:
+                raise ValueError(
+                    f"A process ended while it ran {self._lost}, so no results were used. Run all sealed tests again."
+                )
             act = {"seal": self._seal, "add": self._add}.get(self._act, self._compare)
             session.exitstatus = act()
 
@@ -379,6 +423,11 @@ def _fault_of(report: pytest.TestReport, call: pytest.CallInfo[None]) -> tuple[s
     if report.when == "call" and isinstance(call.excinfo.value, (AssertionError, pytest.fail.Exception)):
         return None, ""
     return "crashed", f"{call.excinfo.typename} in its {report.when}"
+
+
+def _named(case: Any = None) -> Any:
+    """Return the case that a marker names. Its arguments are those of the marker."""
+    return case
 
 
 def _case_of(node: str, run: int) -> str:

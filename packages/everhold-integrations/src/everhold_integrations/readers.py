@@ -13,10 +13,11 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 from everhold.arguments import brief
 from everhold.errors import ExtensionError, QueryRejected
-from everhold.gates.files import CaseRun, Columns, table_run
+from everhold.gates.files import CaseRun, Columns, measured, table_run
 from everhold.strict_json import JsonFault, read_json
 from everhold_integrations.junit import junit_runs
 
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
-_MOST_OBJECTS = 2_500_000  # of a JSON file
+_MOST_OBJECTS = 2_500_000  # and lists, of a JSON file
+_MOST_UNPACKED = 2**29  # bytes of a compressed file
+_ROWS_AT_ONCE = 1_000
+_LONGEST_FILTER = 200  # characters, which each metric repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,10 @@ def runs_of(content: bytes, kind: str, columns: Columns) -> Iterable[CaseRun]:
     """
     found: Any = content
     names: set[str] = set()
+    if kind in (".json", ".jsonl") and content.count(b"{") + content.count(b"[") > _MOST_OBJECTS:
+        raise QueryRejected(
+            f"The file has more than {_MOST_OBJECTS:,} objects and lists. Pass a file that has only results."
+        )
     if kind == ".json":
         found = _document(content)
         names = set(found) if isinstance(found, dict) else set()
@@ -75,8 +83,6 @@ def runs_of(content: bytes, kind: str, columns: Columns) -> Iterable[CaseRun]:
 
 
 def _document(content: bytes, what: str = "The JSON file") -> Any:
-    if content.count(b"{") > _MOST_OBJECTS:
-        raise QueryRejected(f"{what} has more than {_MOST_OBJECTS:,} objects. Pass a file that has only results.")
     try:
         return read_json(content)
     except JsonFault as wrong:
@@ -99,18 +105,31 @@ def _inspect(content: bytes, _: Columns) -> Iterator[CaseRun]:
         raise ExtensionError("Logs of Inspect are read by its own package. Install inspect-ai.") from None
     from everhold_integrations.inspect_ai import runs_of_log
 
+    is_packed = content[:2] == b"PK"
     try:
-        log = read_eval_log(io.BytesIO(content), format="eval" if content[:2] == b"PK" else "json")
+        unpacked = sum(each.file_size for each in ZipFile(io.BytesIO(content)).infolist()) if is_packed else 0
+        if unpacked <= _MOST_UNPACKED:
+            log = read_eval_log(io.BytesIO(content), format="eval" if is_packed else "json")
     except Exception:  # of zip files, JSON and pydantic, which quote what they read
         raise QueryRejected(
             "The log of Inspect cannot be read. Write it again, with this version of Inspect."
         ) from None
+    if unpacked > _MOST_UNPACKED:
+        raise _too_large("The log of Inspect", unpacked)
     return runs_of_log(log)
+
+
+def _too_large(what: str, unpacked: int) -> QueryRejected:
+    return QueryRejected(
+        f"{what} unpacks to {unpacked:,} bytes, more than {_MOST_UNPACKED:,}. Leave out what the suite does not need."
+    )
 
 
 def _lm_eval(lines: Mapping[int, Mapping[str, Any]], _: Columns) -> Iterator[CaseRun]:
     """Yield the runs of lm-evaluation-harness, a case for each document. Filters become prefixes of metrics."""
     filters = list(dict.fromkeys(line.get("filter") or "none" for line in lines.values()))
+    if max(map(len, filters)) > _LONGEST_FILTER:
+        raise ValueError
     found: dict[Any, tuple[int, dict[str, Any]]] = {}
     for number, line in lines.items():
         case, prefix = line["doc_id"], "" if len(filters) == 1 else f"{line.get('filter') or 'none'}:"
@@ -124,7 +143,7 @@ def _lm_eval(lines: Mapping[int, Mapping[str, Any]], _: Columns) -> Iterator[Cas
             yield CaseRun(case, f"line {number}", fault="broken", why=why)
         known.update({name: float(value) for name, value in metrics.items() if isinstance(value, (bool, int, float))})
     for case, (number, metrics) in found.items():
-        yield CaseRun(case, f"line {number}", metrics)
+        yield measured(case, f"line {number}", metrics.items())
 
 
 def _deepeval(document: Mapping[str, Any], _: Columns) -> Iterator[CaseRun]:
@@ -141,11 +160,13 @@ def _deepeval(document: Mapping[str, Any], _: Columns) -> Iterator[CaseRun]:
         fault, why = (None, "") if error is None else ("crashed", str(error)[:80])
         if fault is None and not isinstance(row.get("success"), bool):
             fault, why = "broken", f"its success is {brief(row.get('success'))}"
-        metrics = {} if fault else {
-            "passed": int(row["success"]), **{each["name"]: each.get("score") for each in judged},
-            "seconds": row.get("runDuration"), "cost": row.get("evaluationCost"),
-        }  # fmt: skip
-        yield CaseRun(case, f"test case {place}", metrics, numbers[case], fault, why)
+        where, run = f"test case {place}", numbers[case]
+        if fault is not None:
+            yield CaseRun(case, where, {}, run, fault, why)
+            continue
+        scores = [(each["name"], each.get("score")) for each in judged]
+        rest = [("seconds", row.get("runDuration")), ("cost", row.get("evaluationCost"))]
+        yield measured(case, where, [("passed", int(row["success"])), *scores, *rest], run)
 
 
 _CRASHED = 2  # failureReason of promptfoo: the provider or the test itself failed, and no assertion did
@@ -199,11 +220,14 @@ def promptfoo_runs(results: Any) -> Iterator[CaseRun]:
         if fault is None and index is not None and seen.setdefault(json.dumps(["test", index]), number) != number:
             fault, why = "doubled", f"test {brief(index)} is also {places[seen[json.dumps(['test', index])]]}"
         runs[case] += 1
+        if fault is not None:
+            yield CaseRun(case, place, {}, runs[case], fault, why)
+            continue
         latency = row.get("latencyMs")
-        measured = {**(row.get("namedScores") or {}), "score": row.get("score"), "cost": row.get("cost"),
-                    "latency": latency / 1000.0 if isinstance(latency, (int, float)) else latency}  # fmt: skip
-        metrics = {} if fault else {"passed": int(_promptfoo_passed(row)), **measured}
-        yield CaseRun(case, place, metrics, runs[case], fault, why)
+        named = (row.get("namedScores") or {}).items()
+        seconds = latency / 1000.0 if isinstance(latency, (int, float)) else latency
+        rest = [("score", row.get("score")), ("cost", row.get("cost")), ("latency", seconds)]
+        yield measured(case, place, [("passed", int(_promptfoo_passed(row))), *named, *rest], runs[case])
 
 
 def _promptfoo_passed(row: Mapping[str, Any]) -> Any:
@@ -244,13 +268,36 @@ def _parquet(content: bytes, columns: Columns) -> Iterator[CaseRun]:
     import pyarrow as pa
     from pyarrow import parquet
 
+    what = "The Parquet file"
     try:
-        table = parquet.read_table(pa.BufferReader(content))
+        file = parquet.ParquetFile(pa.BufferReader(content))
+        schema, facts = file.schema_arrow, file.metadata
+        columns.check(schema.names, what)
+        unpacked = sum(facts.row_group(place).total_byte_size for place in range(facts.num_row_groups))
+        if unpacked > _MOST_UNPACKED:
+            raise _too_large(what, unpacked)
+        texts = [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)]
+        others = [
+            each.name for each in schema
+            if pa.types.is_primitive(each.type) or pa.types.is_dictionary(each.type) or pa.types.is_decimal(each.type)
+        ]  # fmt: skip  # lists and bytes can be no results, and unpack to any size
+        file = parquet.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
+        number = 0
+        for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=[*texts, *others]):
+            for values in zip(*map(_cells, batch.columns), strict=True):
+                number += 1
+                yield table_run(dict(zip(batch.schema.names, values, strict=True)), f"row {number}", columns)
     except (pa.ArrowException, OSError):
         raise ValueError from None
-    columns.check(table.column_names, "The Parquet file")
-    for number, row in enumerate(table.to_pylist(), 1):
-        yield table_run(row, f"row {number}", columns)
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return the values of an Arrow array. A text that a dictionary has once is in memory once."""
+    if not hasattr(column, "dictionary"):
+        found: list[Any] = column.to_pylist()
+        return found
+    known = column.dictionary.to_pylist()
+    return [None if place is None else known[place] for place in column.indices.to_pylist()]
 
 
 FORMATS = (

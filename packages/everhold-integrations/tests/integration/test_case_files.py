@@ -1,12 +1,17 @@
 """Files of results: what is an outcome of a run, which names tell tests apart, and what a broken file says."""
 
+import io
 import json
 import os
+import zipfile
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from everhold.errors import CaseRejected, QueryRejected
-from everhold.gates.files import read_case_file
+from everhold.gates.files import Columns, read_case_file
+from everhold_integrations import readers
 
 
 def xml(inner="", attributes=""):
@@ -125,6 +130,63 @@ def test_promptfoo_repeats_are_runs_and_tests_with_one_description_are_cases(tmp
     assert table["case"] == ['refund {"q": 1}', 'refund {"q": 1}', 'refund {"q": 2}']
     assert (table["run"], table["passed"]) == ([1, 2, 1], [1, 0, 1])
     assert table["latency"] == [0.5, None, None]
+
+
+PROPERTY = '<properties><property name="{}" value="1"/></properties>'
+JUDGED = {"metricsData": [{"name": "cost", "score": 1}], "name": "a", "success": True}
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "columns"),
+    [
+        (xml(PROPERTY.format("case")), ".xml", Columns()),
+        (xml(PROPERTY.format("passed")), ".xml", Columns()),
+        (prompt({"namedScores": {"passed": 0.0}}), ".json", Columns()),
+        (prompt({"namedScores": {"run": 1.0}}), ".json", Columns()),
+        (json.dumps({"testCases": [JUDGED]}), ".json", Columns()),
+        (json.dumps({"doc_id": 1, "metrics": ["case"], "case": 1}), ".jsonl", Columns()),
+        ("test,case\na,b\n", ".csv", Columns(case="test")),
+        ("case,passed,verdict\na,1,no\n", ".csv", Columns(passed="verdict")),
+    ],
+)
+def test_a_name_of_a_metric_is_no_other_metric_and_no_id(tmp_path, content, kind, columns):
+    path = tmp_path / f"results{kind}"
+    path.write_text(content)
+    with pytest.raises(CaseRejected, match="uses the name of a metric twice"):
+        read_case_file(path, columns=columns)
+
+
+def table_of(folder, columns):
+    parquet.write_table(pa.table(list(columns.values()), names=list(columns)), folder / "small.parquet")
+    return (folder / "small.parquet").read_bytes()
+
+
+def test_a_small_file_does_not_become_a_large_table(tmp_path, monkeypatch):
+    names = "".join(f"<testcase name='{n}'>{PROPERTY.format(n)}</testcase>" for n in range(250))
+    with pytest.raises(QueryRejected, match="more than 250,000 runs, 200 metrics"):
+        read(tmp_path, f"<testsuite>{names}</testsuite>", ".xml")
+    with pytest.raises(QueryRejected, match="names of the tests are too long"):
+        read(tmp_path, f"<testsuite name='{'s' * 2**20}'>" + "<testcase name='a'/>" * 100 + "</testsuite>", ".xml")
+    for kind in (".json", ".jsonl"):
+        with pytest.raises(QueryRejected, match="objects and lists"):
+            read(tmp_path, "[]\n" * 2_500_001, kind)
+    with pytest.raises(QueryRejected, match="not well-formed JSONL"):
+        read(tmp_path, json.dumps({"doc_id": 1, "filter": "f" * 10_000, "metrics": ["a"], "a": 1}), ".jsonl")
+    text = pa.array(["y" * 10_000] * 1_000)  # Parquet writes it once
+    rows = {"case": [*range(1_000)], "note": text, "bytes": [b"x"] * 1_000, "list": [[1]] * 1_000}
+    table = read(tmp_path, table_of(tmp_path, rows), ".parquet")
+    assert list(table) == ["case", "note"]
+    assert table["note"][0] is table["note"][999]
+    parquet.write_table(pa.table([["a"], ["b"]], names=["case", "case"]), tmp_path / "twice.parquet")
+    with pytest.raises(QueryRejected, match="column 'case' twice"):
+        read_case_file(tmp_path / "twice.parquet")
+    monkeypatch.setattr(readers, "_MOST_UNPACKED", 1_000)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("header.json", " " * 1_001)
+    for content, kind in ((packed.getvalue(), ".eval"), (table_of(tmp_path, rows), ".parquet")):
+        with pytest.raises(QueryRejected, match="unpacks to"):
+            read(tmp_path, content, kind)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,9 @@ def test_a_sample_that_is_no_outcome_is_refused_by_name(tmp_path):
         with pytest.raises(eh.CaseRejected) as found:
             results_of(log.model_copy(update={"samples": samples}))
         assert found.value.data["fault"] == fault
+    named = [sample.model_copy(update={"scores": {"tokens": sample.scores["match"]}}) for sample in log.samples]
+    with pytest.raises(eh.CaseRejected, match="uses the name of a metric twice, 'tokens'"):
+        results_of(log.model_copy(update={"samples": named}))
     long = [sample.model_copy(update={"limit": EvalSampleLimit(type="token", limit=1)}) for sample in log.samples]
     assert len(results_of(log.model_copy(update={"samples": long}))["case"]) == CASES * EPOCHS
     with pytest.raises(eh.QueryRejected, match="ended as 'cancelled'"):

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 import everhold as eh
 from everhold.asking.creation import settings_from
 from everhold.errors import BudgetExhausted, QueryRejected
-from everhold_integrations.mlflow import HoldoutEvaluator, log_answer
+from everhold_integrations.mlflow import HoldoutEvaluator, compare_versions, log_answer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:(mlflow|pydantic|alembic|google|opentelemetry).*"),
@@ -188,7 +188,43 @@ def test_sealed_rows_meet_no_function_that_mlflow_may_trace(run, registered, tra
     assert seen == []
 
 
-@pytest.mark.parametrize("wrong", [{"metric": "roc"}, {"metrics": "accuracy"}])
+def test_the_guess_is_made_of_known_targets_in_any_table(run, registered, trained, rows):
+    holdout, settings = trained
+    model = fitted(LogisticRegression(), rows[0])
+    known = (model.predict(rows[2][["x", "y", "z"]]) == rows[2].late).mean()
+    unknown = rows[2][["x", "y", "z"]].assign(late=np.nan)
+    evaluated(model, pd.concat([unknown, rows[2]]), settings)
+    assert holdout.ask(eh.accuracy(model)).value == pytest.approx(known, abs=1e-6)
+    other = fitted(LogisticRegression(C=0.01), rows[0])
+    table = rows[2].assign(late=rows[2].late.astype(float)).to_numpy()
+    with pytest.warns(UserWarning, match="feature names"):
+        evaluated(other, table[:, :3], settings, targets=table[:, 3])
+    assert holdout.ask(eh.accuracy(other)).source == "guess"
+
+
+@pytest.mark.parametrize("said", ["no target is a class", "no column 'z'"])
+@pytest.mark.parametrize("metric", ["accuracy", "brier"])
+def test_data_that_do_not_fit_the_model_cost_no_surprise(run, registered, trained, rows, said, metric):
+    holdout, settings = trained
+    before = holdout.status()
+    data = rows[2].drop(columns="z") if "z" in said else rows[2].assign(late="yes")
+    with pytest.raises(QueryRejected, match=said):
+        evaluated(fitted(LogisticRegression(), rows[0]), data, {**settings, "metric": metric})
+    assert holdout.status() == before
+
+
+def test_models_that_no_tracker_knows_are_compared(tracking, trained, rows, tmp_path):
+    _, settings = trained
+    for name, strength in (("first", 1.0), ("second", 0.01)):
+        model = fitted(LogisticRegression(C=strength), rows[0])
+        mlflow.sklearn.save_model(
+            model, tmp_path / name, serialization_format="cloudpickle", pip_requirements=["scikit-learn"]
+        )
+    told = compare_versions(str(tmp_path / "first"), str(tmp_path / "second"), **settings)
+    assert told.low < 0.0 < told.high
+
+
+@pytest.mark.parametrize("wrong", [{"metric": "roc"}, {"metric": ["accuracy"]}, {"metrics": "accuracy"}])
 def test_a_wrong_setting_is_named_and_free(run, registered, trained, rows, wrong):
     holdout, settings = trained
     before = holdout.status()

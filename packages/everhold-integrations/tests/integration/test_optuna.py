@@ -87,6 +87,25 @@ def test_trials_that_fail_or_are_pruned_charge_nothing(holdout):
     assert holdout.status() == before
 
 
+def test_a_study_of_several_objectives_asks_nothing(holdout):
+    before = holdout.status()
+    with pytest.raises(QueryRejected, match="2 objectives"):
+        optuna.create_study(directions=["maximize", "minimize"]).optimize(SealedObjective(cut, holdout), n_trials=2)
+    assert holdout.status() == before
+
+
+def test_an_answer_without_a_value_is_no_spent_budget(holdout):
+    asked = SealedObjective(lambda trial: holdout.ask(cut(trial), silent=True), holdout)
+    with pytest.raises(TypeError, match="has no value but its guess"):
+        study_of().optimize(asked, n_trials=1)
+
+
+def test_trials_that_are_asked_by_hand_end_as_in_a_loop(holdout):
+    study, asked = study_of(), SealedObjective(cut, holdout, keep=QUERIES)
+    with pytest.raises(optuna.TrialPruned, match="kept for the end"):
+        asked(study.ask())
+
+
 @pytest.mark.parametrize("nothing", [None, 0.8, (0.8, 0.7), ("delay > 0", 0.5, 0.5)])
 def test_what_cannot_be_asked_is_refused_and_free(holdout, nothing):
     before = holdout.status()

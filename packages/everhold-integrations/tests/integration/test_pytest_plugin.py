@@ -87,7 +87,8 @@ def test_a_crash_counts_as_the_worst_where_the_suite_says_so(session, tmp_path):
 
 
 def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
-    (tmp_path / "test_suite.py").write_text(SUITE.replace("    assert n <", "    print('output')\n    assert n <"))
+    told = "    print('output')\n    __import__('warnings').warn('output')\n    assert n <"
+    (tmp_path / "test_suite.py").write_text(SUITE.replace("    assert n <", told))
     assert session("--everhold-seal=main", "--junitxml=j.xml", "-rA", "-vv", "--durations=0", right=10) == 0
     assert "40 sealed" in session.output
     written = (tmp_path / "j.xml").read_text()
@@ -97,7 +98,7 @@ def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
         assert trace not in shown
     assert set(re.findall(r'name="test_case[^>]*time="([^"]*)"', written)) == {"0.000"}
     (tmp_path / "suite.db").unlink()
-    for option in ("--pdb", "-s", "--log-cli-level=INFO", "--log-file=log.txt", "--debug=debug.log"):
+    for option in ("--pdb", "-s", "-pno:capture", "--log-cli-level=INFO", "--log-file=log.txt", "--debug=debug.log"):
         assert session("--everhold-seal=main", option) == 2
         assert "shows which sealed tests pass" in session.output
     assert session("--everhold-seal=main", "--collect-only") == 2
@@ -105,6 +106,71 @@ def test_no_outcome_of_a_sealed_test_is_shown(session, tmp_path):
     assert session("--everhold-seal=main") == 0
     assert session("--everhold-gate=main", "--everhold-show", right=11) == 1
     assert "FAILED test_suite.py::test_case[11]" in session.output
+
+
+def test_a_report_of_a_sealed_test_tells_no_plugin_its_outcome_or_times(session, tmp_path):
+    (tmp_path / "test_suite.py").write_text(
+        SUITE.replace("    assert n <", "    if n % 2: pytest.xfail()\n    assert n <")
+    )
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_runtest_logreport(report):\n"
+        "    told = {k: v for k, v in vars(report).items() if k not in ('_id', 'keywords', 'location', 'when')}\n"
+        "    if hasattr(report, 'sealed'): open('told', 'a').write(f'{sorted(map(str, told.items()))}\\n')\n"
+    )
+    assert session("--everhold-seal=main", "-rA") == 2
+    assert "20 refused" in session.output
+    assert "XFAIL" not in session.output
+    assert len(set((tmp_path / "told").read_text().splitlines())) == 1
+
+
+def test_a_test_fails_if_one_of_its_subtests_does(session, tmp_path):
+    part = "\n    for k in range(2):\n        with subtests.test(k=k):\n            print('output')\n            "
+    suite = SUITE.replace("record_property):", "record_property, subtests):").replace(
+        "\n    assert n", f"{part}assert n + k"
+    )
+    (tmp_path / "test_suite.py").write_text(
+        suite.replace("assert n", "if k and n == 20: raise OSError\n            assert n")
+    )
+    assert session("--everhold-seal=main", right=10) == 2
+    assert "1 refused: case 'test_suite.py::test_case[20]' (test_suite.py::test_case[20]) crashed" in session.output
+    (tmp_path / "test_suite.py").write_text(suite)
+    assert session("--everhold-seal=main", "-rA", "-overbosity_subtests=2", right=10) == 0, session.output
+    assert "output" not in session.output
+    with eh.Holdout.open(f"{tmp_path}/suite.db", "suite") as holdout:
+        results = {f"test_suite.py::test_case[{n}]": {"passed": int(n < 11)} for n in range(40)}
+        holdout.gate(name="main").challenge(results, challenger="two more")
+        holdout.unseal()
+        assert holdout.transcript().to_rows()[0]["sealed"] == pytest.approx(2 / 40)
+
+
+def test_a_process_that_ended_leaves_no_case_out_in_silence(session, tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "from pytest import TestReport\n"
+        "def pytest_runtest_protocol(item):\n"
+        "    if '[7]' in item.nodeid:  # as xdist does\n"
+        "        ended = TestReport(item.nodeid, item.location, (), 'failed', 'worker crashed', '???')\n"
+        "        item.ihook.pytest_runtest_logreport(report=ended)\n"
+        "        return True\n"
+    )
+    assert session("--everhold-seal=main") == 2
+    assert "A process ended while it ran test_suite.py::test_case[7]" in session.output
+    assert not (tmp_path / "suite.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        (("sealed\n", "sealed(cases='one')\n"), (), "other arguments than case"),
+        (("def test_other", "import unittest\nclass TestAll(unittest.TestCase):\n"
+          "    @pytest.mark.sealed\n    def test_it(self): pass\ndef test_other"),
+         ("--everhold-runs=2",), "TestAll::test_it cannot be repeated"),
+    ],
+)  # fmt: skip
+def test_what_a_marker_cannot_mean_is_an_error_before_the_first_test(session, tmp_path, change, options, said):
+    (tmp_path / "test_suite.py").write_text(SUITE.replace(*change))
+    assert session("--everhold-seal=main", *options) == 2
+    assert said in session.output
+    assert "40 sealed" not in session.output
 
 
 @pytest.mark.parametrize(
@@ -132,6 +198,9 @@ def test_a_test_without_an_outcome_is_an_error_and_the_same_version_can_be_repor
     ("change", "said"),
     [
         (("@pytest.mark.sealed", "@pytest.mark.sealed(case='one')"), "is there twice"),
+        (("@pytest.mark.sealed", "@pytest.mark.sealed('one')"), "case 'one'"),
+        (('record_property("cost"', 'record_property("case"'), "uses the name of a metric twice, 'case'"),
+        (('record_property("cost"', 'record_property("passed"'), "uses the name of a metric twice, 'passed'"),
         (("@pytest.mark.sealed", "@pytest.mark.xfail(raises=ValueError)\n@pytest.mark.sealed"), "expected to fail"),
         (("@pytest.mark.sealed", "@pytest.fixture(autouse=True)\ndef up(): assert 0\n@pytest.mark.sealed"), "setup"),
         (("def test_other", "@pytest.fixture(autouse=True)\ndef up(): yield; assert 0\ndef test_other"), "teardown"),

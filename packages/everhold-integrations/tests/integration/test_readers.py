@@ -112,7 +112,7 @@ def test_a_table_may_have_any_column_names(tmp_path, kind):
         ("pytest-9.2.xml", "</testcase>", "</testcas>", "Line 1 of the file is not well-formed XML"),
         ("googletest-1.12.xml", 'name="Large" ', "", "Line 9 of the file names no test"),
         ("ctest-3.25.xml", 'status="fail"', 'status="notrun"', r"2 cases x 1 run, 1 refused: .*line 14\) did not run"),
-        ("googletest-1.12.xml", 'name="score" value="1"', 'name="passed" value="1"', "Line 6 .*'passed' of one test"),
+        ("googletest-1.12.xml", 'name="score" value="1"', 'name="passed" value="1"', r"line 4\) uses .*'passed'"),
         ("deepeval-4.3.json", 'false, "metricsData"', 'null, "metricsData"', r"refused: .*test case 2\)"),
         ("deepeval-4.3.json", '"testCases"', '"cases"', "has no form that can be read.*promptfoo"),
         ("samples_lm-eval-0.4.13.jsonl", '"exact_match": 0.0', '"exact_match": [0, 1]', r"line 3\).*no number"),

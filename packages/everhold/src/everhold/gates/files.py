@@ -35,11 +35,12 @@ REFUSED = {
         "is there twice", "Give different tests different names. Number the runs of one test in a column 'run'."
     ),
     "broken": ("cannot be read", "Write the file again."),
+    "unclear": ("uses the name of a metric twice", "Give each metric a name of its own, other than case and run."),
 }  # fmt: skip
 """Runs that are no outcomes: by the fault, what a message says and what helps."""
 
 _MOST_BYTES = 64 * 2**20
-_MOST_ROWS, _MOST_COLUMNS = 250_000, 200
+_MOST_ROWS, _MOST_COLUMNS, _MOST_NUMBERS = 250_000, 200, 5_000_000
 _MOST_NAMED = 3  # runs that a message names
 
 _OTHERS = (".xml", ".json", ".jsonl", ".eval", ".parquet")
@@ -83,6 +84,21 @@ class CaseRun:
     run: Any = None
     fault: str | None = None
     why: str = ""
+
+
+def measured(case: Any, where: str, metrics: Iterable[tuple[str, Any]], run: Any = None) -> CaseRun:
+    """Return a run with these metrics, or with a fault if a name is there twice or is that of the ids.
+
+    Examples:
+        >>> measured("a", "line 2", [("passed", 1), ("passed", 0)]).why
+        "'passed'"
+    """
+    pairs = list(metrics)
+    names = Counter([CASE, RUN, *(name for name, _ in pairs)])
+    twice = next((name for name, times in names.items() if times > 1), None)
+    if twice is None:
+        return CaseRun(case, where, dict(pairs), run)
+    return CaseRun(case, where, {}, run, "unclear", brief(twice))
 
 
 def outcomes(
@@ -162,14 +178,16 @@ class Columns:
     cluster: str | None = None
 
     def check(self, names: Sequence[str], what: str) -> None:
-        """Raise QueryRejected if a table lacks one of these columns or has too many columns.
+        """Raise QueryRejected if a table lacks one of these columns, has one twice, or has too many.
 
         Raises:
-            QueryRejected: If a named column is missing or the table has too many columns. The message names the table's
-                columns.
+            QueryRejected: If the columns of the table cannot be used. If one is missing, the message names those of the
+                table.
         """
         if len(names) > _MOST_COLUMNS:
             raise QueryRejected(f"{what} has {len(names):,} columns. Keep at most {_MOST_COLUMNS}.")
+        if doubled := [name for name, times in Counter(names).items() if times > 1]:
+            raise QueryRejected(f"{what} has the column {brief(doubled[0])} twice. Rename one of them.")
         for option, column in asdict(self).items():
             if column not in (None, *names) and (option, column) != ("run", RUN):
                 listed = ", ".join(map(brief, names[:20]))
@@ -189,20 +207,22 @@ def table_run(row: dict[str, Any], where: str, columns: Columns) -> CaseRun:
             f"{where.capitalize()} of the file has no value in the column {what!r}. Fill it in for each row."
         )
     fault, why = None, ""
+    renamed = {}
     if columns.passed:
         told = row.pop(columns.passed)
         word = str(told).strip().lower()
-        row["passed"] = _PASSED.get(word)
-        if row["passed"] is None:
+        renamed["passed"] = _PASSED.get(word)
+        if renamed["passed"] is None:
             fault, why = NOT_RUN.get(word, "broken"), f"its {columns.passed} is {brief(told)}"
     if columns.score:
-        row["score"] = row.pop(columns.score)
+        renamed["score"] = row.pop(columns.score)
     if str(row.pop("cached", None) or "").lower() not in SAYS_NO:
         fault, why = "copied", "as the column 'cached' says"
     for name in ("status", "result", "outcome"):
         if (word := str(row.get(name) or "").strip().lower()) in NOT_RUN:
             fault, why = NOT_RUN[word], f"its {name} is {brief(row[name])}"
-    return CaseRun(case, where, row, run if run != "" else None, fault, why)
+    found = measured(case, where, [*row.items(), *renamed.items()], run if run != "" else None)
+    return found if fault is None else replace(found, fault=fault, why=why)
 
 
 def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, Any]:
@@ -262,13 +282,19 @@ def read_case_file(
     if len(content) > _MOST_BYTES:
         raise _unreadable(path, f"It has more than {_MOST_BYTES // 2**20} MiB. Leave out what the suite does not need.")
     runs: list[CaseRun] = []
+    names: set[str] = set()
+    numbers = 0
     try:
         columns = columns or Columns()
         for run in reader(content, kind, columns):
             runs.append(run)
-            if len(runs) > _MOST_ROWS:
+            names |= run.metrics.keys()
+            numbers += len(run.metrics)
+            if len(runs) > _MOST_ROWS or len(names) > _MOST_COLUMNS or numbers > _MOST_NUMBERS:
                 raise _unreadable(
-                    path, f"It has more than {_MOST_ROWS:,} runs. Leave out what the suite does not need."
+                    path,
+                    f"It has more than {_MOST_ROWS:,} runs, {_MOST_COLUMNS} metrics or {_MOST_NUMBERS:,} numbers. "
+                    "Leave out what the suite does not need.",
                 )
         if not runs:
             raise _unreadable(path, "It has no results. Expected at least one case.")
@@ -304,8 +330,6 @@ def table_runs(content: bytes, _kind: str, columns: Columns) -> Iterator[CaseRun
         if wide is not None:
             raise QueryRejected(f"The CSV file separates values by {wide!r}. Write commas, and points in numbers.")
     columns.check(names, "The CSV file")
-    if doubled := [name for name, times in Counter(names).items() if times > 1]:
-        raise QueryRejected(f"The CSV file has the column {brief(doubled[0])} twice. Rename one of them.")
     for values in lines:
         if not values:
             continue
