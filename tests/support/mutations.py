@@ -840,6 +840,14 @@ MUTATIONS = [
     ),
     Mutation(
         "S17",
+        "the free verdict is that of the level at which a check is decided",
+        "everhold/gates/checks.py",
+        " or self.free_at(next_nats(self.mechanism, state)) != self.free",
+        "",
+        (f"{_GATES}/test_checked_merges.py",),
+    ),
+    Mutation(
+        "S17",
         "a charged verdict has a label",
         "everhold/gates/checks.py",
         "labels=interim_label(_OTHERS) if marked else 0",

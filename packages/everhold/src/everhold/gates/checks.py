@@ -1,6 +1,6 @@
 """Checks of a version against a gate's baseline: not worse, a regression, or undecided.
 
-A check is a challenge that changes no champion. A verdict that equals that of the latest charged check is free. Any
+A check is a challenge that changes no champion. One verdict is free, and public facts say which (`free_verdict`). Any
 other verdict costs a surprise. So checks of a branch that stays as good as it was are free. The end of the module
 writes verdicts of checks and challenges in Markdown.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +24,14 @@ from everhold.gates.challenge import MISSING, Verdict, challenge_of, next_nats
 from everhold.gates.records import GateAccount
 from everhold.gates.steps import more_cases, reaches
 from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim
-from everhold.ledger import Head, Outcome
+from everhold.ledger import Entry, Head, Outcome
 from everhold.ledger.acts import CHECK, KEPT, NOT_WORSE, REGRESSION, UNDECIDED, told_as
 from everhold.ledger.store import charged_entries
 from everhold.queries.query import ExecutionResult, Outdated, Pricing
 from everhold.queries.selection.results import QueryResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from everhold.gates.results import CaseSuite
     from everhold.gates.units import PairedResults, UnitPlan
@@ -121,9 +122,10 @@ class Check(ClaimChallenge):
 
     Attributes:
         margin: The margin, in units of the metric's range.
-        free: The verdict that costs nothing, that of the latest charged check.
-        marks: Number of surprises that checks had cost when the check was prepared. If it has changed, ``free`` is
-            outdated.
+        free: The verdict that costs nothing.
+        free_at: Function from ln(1 / level) to the verdict that costs nothing. If it is another one when the check is
+            decided, because queries were asked meanwhile, ``free`` is outdated.
+        marks: Number of charges when the check was prepared. If it has changed, ``free`` is outdated, too.
         paired: The results of the version and the baseline. Secret.
         cases_needed: Number of further cases that an undecided check reports, computed from public facts and the
             version's own results.
@@ -131,6 +133,7 @@ class Check(ClaimChallenge):
 
     margin: float = field(kw_only=True)
     free: str = field(kw_only=True)
+    free_at: Callable[[float], str] = field(kw_only=True, repr=False)
     marks: int = field(kw_only=True)
     paired: PairedResults = field(kw_only=True, repr=False)
     cases_needed: int | None = field(kw_only=True, default=None)
@@ -145,7 +148,7 @@ class Check(ClaimChallenge):
         """The price of the check: at most one surprise."""
 
         def sure(state: State, count: int) -> int:
-            if state.charged != self.marks:
+            if state.charged != self.marks or self.free_at(next_nats(self.mechanism, state)) != self.free:
                 raise Outdated
             return min(count, 1)
 
@@ -206,6 +209,33 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
     return REGRESSION if any(violated) else UNDECIDED
 
 
+def free_verdict(plan: UnitPlan, margin: float, latest: Entry | None, nats: float) -> str:
+    """Return the verdict of a check that costs nothing, from public facts: that of the latest charged check.
+
+    Before the first charge it is *undecided*. It is *undecided* again where a check loses *not worse* by its smaller
+    level alone: where results that equal the baseline's were proved not worse at the level of the latest charged check,
+    and are not at this one.
+
+    Args:
+        plan: The units of the suite.
+        margin: The margin of the check, in units of the range of each success's metric.
+        latest: Entry of the latest charged check of the gate; None if there is none.
+        nats: ln(1 / level) of the check.
+    """
+    if latest is None:
+        return UNDECIDED
+    extra = math.log(2.0) if margin < 0.0 else 0.0
+    of_differences = [claim for claim in claims_of(plan, margin) if not claim.fixed]
+
+    def equal_is_proved(level: float) -> bool:
+        return all(plan.equal_proves(claim, level + extra) for claim in of_differences)
+
+    verdict = told_as(latest.answer)
+    if verdict == NOT_WORSE and equal_is_proved(latest.answer["node"]["nats"]) and not equal_is_proved(nats):
+        return UNDECIDED
+    return verdict
+
+
 def claims_of(plan: UnitPlan, margin: float) -> list[GateClaim]:
     """Return the claims of a check: each success of the gate becomes a guard with the margin as its slack."""
     return [claim if claim.guard else replace(claim, floor=-margin, guard=True) for claim in plan.suite.claims]
@@ -239,22 +269,23 @@ def prepared_check(evidence: CaseEvidence, gate: GateAccount, version: CaseVersi
         entry for entry in charged_entries(executor.ledger)
         if entry.description.get("gate") == gate.name and CHECK in entry.description
     ]  # fmt: skip
-    state, free = executor.state_from(head), told_as(marked[-1].answer) if marked else UNDECIDED
-    plan, needed = evidence.units, None
+    state, plan, needed = executor.state_from(head), evidence.units, None
+    latest, nats = marked[-1] if marked else None, next_nats(executor.mechanism, state)
+    free_at = partial(free_verdict, plan, slack, latest)
     if slack > 0.0 and (first := plan.suite.first) is not None:
         # cases with which four of five checks prove a version as good as the baseline, where two versions like this
         # one, with independent runs, differ as its own runs do
         own = first.scaled(version.results[:, :, plan.suite.metrics.index(first)])
-        runs, units, nats = own.shape[1], plan.all_at_once / len(plan.suite.ids), next_nats(executor.mechanism, state)
+        runs, units = own.shape[1], plan.all_at_once / len(plan.suite.ids)
         within = own.var(axis=1, ddof=1).mean() if runs > 1 else own.mean() * (1.0 - own.mean()) / 2.0
         spread = math.sqrt(2.0 * within) / (math.sqrt(runs) if units == 1.0 else 1.0)
         needed = more_cases(lambda cases: reaches(round(cases * units), slack, spread, nats), len(plan.suite.ids))
-    identity = {**challenge_of(gate, gate.champion, version.digest, executor.schema), CHECK: slack}
+    identity, free = {**challenge_of(gate, gate.champion, version.digest, executor.schema), CHECK: slack}, free_at(nats)
     return Check(
         gate, version, identity, {CHECK: {"margin": slack, "free": free}, **evidence.told_of(version)},
         version.about, executor.mechanism,
-        evidence.units, lambda _: False, lambda: None, margin=slack, free=free, marks=state.charged, paired=paired,
-        cases_needed=needed,
+        evidence.units, lambda _: False, lambda: None, margin=slack, free=free, free_at=free_at, marks=state.charged,
+        paired=paired, cases_needed=needed,
     )  # fmt: skip
 
 

@@ -184,19 +184,22 @@ class UnitPlan:
         gain = least_gain(claims[0], self._best(claims[0], looks=looks), level, step=step)
         return gain * first.width if gain <= 1.0 else None
 
+    def equal_proves(self, claim: GateClaim, nats: float) -> bool:
+        """Return whether results that equal those of the other version prove a claim about a difference."""
+        best, units = self._best(claim), self.all_at_once
+        equal = replace(best, sums=best.sizes / 2.0)
+        return equal.first_look(claim, planned=units, nats=nats, looks=[units]) == 0
+
     def least_slacks(self, nats: float) -> dict[str, float]:
         """Return the slack that each guard needs to be provable, for guards that even an equal version cannot prove."""
-        level, units, found = self.for_claims(nats), self.all_at_once, {}
+        level, found = self.for_claims(nats), {}
         for claim in self.suite.claims:
             if not claim.guard or claim.fixed or claim.ratio:
                 continue
-            best = self._best(claim)
-            equal = replace(best, sums=best.sizes / 2.0)
             low, high = 0.0, 1.0
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2.0
-                allowed = replace(claim, floor=-middle)
-                proved = equal.first_look(allowed, planned=units, nats=level, looks=[units]) == 0
+                proved = self.equal_proves(replace(claim, floor=-middle), level)
                 low, high = (low, middle) if proved else (middle, high)
             if high > -claim.floor:
                 found[claim.metric] = high * self.suite.metric(claim.metric).width

@@ -62,6 +62,31 @@ def test_a_verdict_is_free_while_it_is_the_same_and_changes_no_champion(suite):
     assert [query["verdict"] for query in listed[:6]] == shown[:6]
 
 
+def test_equal_results_that_a_smaller_level_no_longer_proves_cost_nothing_more(tmp_path):
+    """120 cases prove equal results not worse by .1 three times; a version that is better is proved for longer."""
+    equal = {f"case {number}": int(number % 4 > 0) for number in range(120)}
+    better, worse = dict.fromkeys(equal, 1), dict.fromkeys(equal, 0)
+    address = f"sqlite:///{tmp_path}/s.db"
+    with eh.seal_cases(address, results=equal, better="passed") as suite, eh.Holdout.open(address, "suite") as other:
+        gate, elsewhere = suite.gate(name="main"), other.gate(name="main")
+
+        def told(results, by=gate):
+            found = by.check(results, margin=0.1)
+            return found.verdict, found.charged
+
+        assert [told(equal) for _ in range(2)] == [("not worse", 1), ("not worse", 0)]
+        assert told(equal, elsewhere) == ("not worse", 0)  # the first process does not know of it
+        assert [told(equal) for _ in range(2)] == [("undecided", 0)] * 2
+        assert [told(better) for _ in range(3)] == [("not worse", 1), ("not worse", 0), ("not worse", 0)]
+        assert [told(worse) for _ in range(2)] == [("regression", 1), ("regression", 0)]
+        assert [told(equal) for _ in range(2)] == [("undecided", 1), ("undecided", 0)]
+        assert suite.remaining["surprises"] == 10 - 4
+        free = [entry.description["check"]["free"] for entry in suite._session("test").executor.ledger.entries(1)
+                if "check" in entry.description]  # fmt: skip
+    assert free == ["undecided", *["not worse"] * 2, *["undecided"] * 3, *["not worse"] * 3, *["regression"] * 2,
+                    "undecided"]  # fmt: skip
+
+
 def test_the_certificate_counts_checks_and_verifies(suite, tmp_path):
     for chance, seed in ((0.8, 21), (0.5, 22), (0.5, 23)):
         suite.gate(name="main").check(results(chance, seed), margin=0.15, challenger=f"certified {seed}")
