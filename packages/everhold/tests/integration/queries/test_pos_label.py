@@ -52,6 +52,28 @@ def test_any_class_against_the_rest_is_scikit_learns_number_of_predictions_and_o
         assert holdout.ask(query).sealed == pytest.approx(true, abs=2e-4)
 
 
+def test_a_class_against_the_rest_is_answered_as_labels_0_and_1_are(tmp_path):
+    """Also for truth values as predictions, and where public predictions alone show how to bet."""
+    rng = np.random.default_rng(0)
+    late = rng.random(2_000) < 0.3
+    first, second = (np.clip(0.2 + spread * late + 0.1 * rng.normal(size=2_000), 0.0, 1.0) for spread in (0.6, 0.5))
+
+    def answers(labels, **more):
+        classes = eh.Rows(classes=[*np.unique(labels).tolist()])
+        address = f"sqlite:///{tmp_path}/{labels.dtype.kind}.db"
+        with eh.Holdout.create(
+            address, "study", holdout={"kind": labels}, label="kind", rows=classes, mechanism="guess_and_check"
+        ) as holdout:
+            for guess, name, *scores in (
+                (0.0, "precision", first > 0.5, second > 0.5), (0.0, "brier", first, second), (0.04, "brier", first),
+            ):  # fmt: skip
+                one, *other = (eh.metric(name, each, **more) for each in scores)
+                answer = holdout.ask(eh.difference(one, *other) if other else one, guess=guess)
+                yield answer.source, answer.low, answer.high
+
+    assert [*answers(np.where(late, "yes", "no"), pos_label="yes")] == [*answers(late.astype(int))]
+
+
 def test_what_cannot_be_meant_is_refused_and_costs_nothing(holdout):
     before = holdout.remaining
     for name, positive, words in (

@@ -144,10 +144,16 @@ class LabelQuery(RowwiseQuery):
         if self.positive is not None:
             labels = self._two_classes(labels)
             if self.outputs_are == "classes":
-                predictions = (predictions if self._says_positive(predictions) else predictions == self.positive) * 1.0
+                predictions = self.says_positive(predictions) * 1.0
         return self._against(predictions, labels)
 
-    def _says_positive(self, predictions: NDArray[Any]) -> bool:
+    def says_positive(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return for each of checked predictions of classes whether it is the positive class."""
+        if predictions.dtype.kind == "b":
+            return predictions
+        return np.asarray(predictions == (1 if self.positive is None else self.positive))
+
+    def _are_truth_values(self, predictions: NDArray[Any]) -> bool:
         """Return whether predictions are truth values that say which rows are of the positive class."""
         return self.positive is not None and predictions.dtype.kind == "b"
 
@@ -399,7 +405,7 @@ class LabelQuery(RowwiseQuery):
             elif all(isinstance(item, (Real, np.bool_)) for item in items):
                 array = np.array(items)
         numeric, of_classes = array.dtype.kind in "biuf", self.outputs_are == "classes"
-        if of_classes and self._says_positive(array):
+        if of_classes and self._are_truth_values(array):
             return array
         text_wanted = schema.label_kind == "string" and (of_classes or self.positive is None)
         if numeric == text_wanted or not (numeric or array.dtype.kind == "U"):
@@ -452,7 +458,7 @@ class ModelValues(EstimatedValues):
 
     def fails(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which predictions cannot be compared with labels, such as a class that the label does not have."""
-        if self.query.outputs_are == "classes" and not self.query._says_positive(predictions):
+        if self.query.outputs_are == "classes" and not self.query._are_truth_values(predictions):
             return arrays.are_no_class(predictions, self.schema)
         return np.zeros(len(predictions), dtype=bool)
 

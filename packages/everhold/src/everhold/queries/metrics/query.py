@@ -723,9 +723,8 @@ def _planned(
     first, second = map(passed_predictions, both)
     if first is None or second is None:
         return None
-    positive = 1 if asked.positive is None else asked.positive
     share = None if compiler.training is None else shares_of_classes(compiler, asked, (1.0,))[0]
-    return likely_pairs(first == positive, second == positive, share)
+    return likely_pairs(asked.says_positive(first), asked.says_positive(second), share)
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:

@@ -559,7 +559,7 @@ class ScoredRows(LabelQuery):
         """Return checked predictions as numbers for the metric: the number of the class, or the number itself."""
         if self.outputs_are != "classes":
             return np.asarray(predictions, dtype=np.float64)
-        if self._says_positive(predictions):
+        if self._are_truth_values(predictions):
             return predictions.astype(np.float64)
         codes = codes_of(predictions, schema.label_classes or ())
         if self.positive is not None:

@@ -363,10 +363,9 @@ def named_values(description: Mapping[str, Any]) -> Loss | None:
     """Return the function from predictions and labels to row values of a named metric, or None for other queries.
 
     Args:
-        description: The public description of the query.
+        description: The public description of the query. If it names a positive class, labels are 1 for this class and
+            0 for all others.
     """
-    if "positive" in description:
-        return None
     kind, loss = description.get("kind"), description.get("loss")
     if kind == "accuracy":
         return lambda predictions, labels: np.asarray(predictions == labels, dtype=np.float64)

@@ -120,13 +120,13 @@ def likely_values(bound: BoundQuery, schema: Schema, labels: Floats | None, *, g
         guess: The analyst's own guess, in units of a mean.
     """
     given, kind = bound.predictions, bound.description
-    values_of = named_values(kind)
+    values_of, two_classes = named_values(kind), _of_two_classes(kind, schema)
     if given is None or values_of is None:
         at = 0.5 if guess is None else guess
         return _planned(np.array([0.0, 1.0]), np.array([1.0 - at, at]), rows=schema.rows)
     some = given[:: -(-len(given) // _MOST_LIKELY)].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
-        imagined, chances = _imagined(some, schema, labels, float(np.std(given.astype(np.float64))))
+        imagined, chances = _imagined(some, labels, float(np.std(given.astype(np.float64))), two_classes)
         values = _clipped(values_of(some[:, None], imagined))
     return _planned(values, chances, rows=schema.rows)
 
@@ -144,7 +144,7 @@ def _range(
     """Return the least and the greatest row value of a difference on each row for any label, shape (rows,) each."""
     values_of = named_values(kind)
     assert values_of is not None
-    if schema.label_kind == "binary":
+    if _of_two_classes(kind, schema):
         values = []
         for label in (0.0, 1.0):
             one, other = (clip_to_grid(values_of(each, label), unit=unit) for each in (first, second))
@@ -181,22 +181,29 @@ def _likely_shares(pair: Pair, apart: Apart, schema: Schema, labels: Floats | No
     one, other = first[some].astype(np.float64)[:, None], second[some].astype(np.float64)[:, None]
     with np.errstate(over="ignore", invalid="ignore"):  # predictions may be as large as numbers can be
         middle, spread = (one + other)[:, 0] / 2.0, float(np.std(first.astype(np.float64)))
-        imagined, chances = _imagined(middle, schema, labels, spread)
+        imagined, chances = _imagined(middle, labels, spread, _of_two_classes(kind, schema))
         gains = _clipped(values_of(one, imagined)) - _clipped(values_of(other, imagined))
     shares = np.clip(0.5 + gains * (apart.unit / (4.0 * apart.reach)), 0.0, 1.0)
     return _planned(shares, chances, rows=len(apart.rows))
 
 
-def _imagined(predictions: Floats, schema: Schema, labels: Floats | None, spread: float) -> tuple[Floats, Floats]:
+def _of_two_classes(kind: Mapping[str, Any], schema: Schema) -> bool:
+    """Return whether a query reads labels as 0 and 1, because they are, or as one class against the rest."""
+    return schema.label_kind == "binary" or "positive" in kind
+
+
+def _imagined(
+    predictions: Floats, labels: Floats | None, spread: float, two_classes: bool
+) -> tuple[Floats, Floats]:  # fmt: skip
     """Return possible labels of rows and their probabilities, both broadcasting to (rows, labels).
 
     Args:
         predictions: Probabilities of label 1, or numbers; shape (rows,).
-        schema: Public facts about the rows.
         labels: Labels of the training rows; None if there are no training rows.
         spread: Standard deviation of all predictions.
+        two_classes: True if labels are read as 0 and 1.
     """
-    if schema.label_kind == "binary":
+    if two_classes:
         likely = np.clip(predictions, _SURE, 1.0 - _SURE)
         return np.array([[0.0, 1.0]]), np.column_stack([1.0 - likely, likely])
     variance = spread**2
