@@ -130,7 +130,7 @@ class PublicScores:
 
     def _check(self, predictions: Any) -> None:
         """Check predictions for all rows before they are split, so that a message names the row of the team's file."""
-        self.scoring.rows(predictions).check_lines(predictions, schema=self.executor.schema)
+        self.scoring.rows(predictions).checked(predictions, self.executor.schema)
 
     def _ids(self, row_id: str) -> list[Any]:
         """Return the public ids of all rows, in their order."""

@@ -51,12 +51,12 @@ class CaseAccuracy(AccuracyQuery):
 
     __slots__ = ()
 
-    def _checked(
-        self, predictions: Any, rows: int, schema: Schema, *, what: str, known: bool = False
+    def checked(
+        self, predictions: Any, schema: Schema, *, rows: int | None = None, what: str = "The predictions",
+        known: bool = False,
     ) -> NDArray[Any]:  # fmt: skip
-        return AccuracyQuery._checked(
-            self, predictions, rows, schema, what=what, known=False
-        )  # an answer may be no class
+        """Return answers as an array of numbers or texts. An answer may be no class of the label."""
+        return AccuracyQuery.checked(self, predictions, schema, rows=rows, what=what, known=False)
 
 
 def case_accuracy(answers: Any, *, training: Any = None) -> CaseAccuracy:

@@ -224,16 +224,12 @@ def free_verdict(plan: UnitPlan, margin: float, latest: Entry | None, nats: floa
     """
     if latest is None:
         return UNDECIDED
-    extra = math.log(2.0) if margin < 0.0 else 0.0
-    of_differences = [claim for claim in claims_of(plan, margin) if not claim.fixed]
-
-    def equal_is_proved(level: float) -> bool:
-        return all(plan.equal_proves(claim, level + extra) for claim in of_differences)
-
+    claims = [claim for claim in claims_of(plan, margin) if not claim.fixed]
+    before, now = (
+        all(plan.equal_proves(claim, level) for claim in claims) for level in (latest.answer["node"]["nats"], nats)
+    )
     verdict = told_as(latest.answer)
-    if verdict == NOT_WORSE and equal_is_proved(latest.answer["node"]["nats"]) and not equal_is_proved(nats):
-        return UNDECIDED
-    return verdict
+    return UNDECIDED if verdict == NOT_WORSE and before and not now else verdict
 
 
 def claims_of(plan: UnitPlan, margin: float) -> list[GateClaim]:

@@ -46,6 +46,7 @@ MOST_CHALLENGES = MOST
 """The largest limit of a gate's own."""
 
 _HEX = frozenset("0123456789abcdef")
+_ALWAYS_STORED = 9  # the first attributes of a gate's account
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,10 @@ class GateAccount:
 
     def stored(self) -> list[Any]:
         """Return the account as a list for JSON, without trailing counts that are 0."""
-        counts = [self.name, self.metric, self.margin, self.limit, self.first, self.champion, self.before]
-        later = [self.arrived, self.completions, self.checks, self.marks]
-        while later and not later[-1]:
-            later.pop()
-        return [*counts, self.challenges, self.promotions, *later]
+        stored = [getattr(self, name) for name in self.__slots__]
+        while len(stored) > _ALWAYS_STORED and not stored[-1]:
+            stored.pop()
+        return stored
 
 
 @dataclass(slots=True)

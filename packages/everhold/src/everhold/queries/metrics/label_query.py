@@ -192,7 +192,7 @@ class LabelQuery(RowwiseQuery):
             if isinstance(given, LocatedPredictions):
                 (query,) = given.located([self], sealed, schema)
         ids = tuple if sealed is None or schema.row_id is None else partial(sealed.row_ids, schema.row_id)
-        check = partial(query.check_lines, schema=schema)
+        check = partial(query.checked, schema=schema)
         changes = {
             "predictions": _in_order(query.predictions, schema, ids, check, rows_are="sealed", span=compiler.span)
         }
@@ -202,11 +202,6 @@ class LabelQuery(RowwiseQuery):
             changes["training"] = _in_order(query.training, schema, ids, check, rows_are="training")
         placed: Self = replace(query, **changes)  # type: ignore[type-var]  # all of its kinds are dataclasses
         return placed
-
-    @property
-    def _by_position(self) -> bool:
-        """Whether there is one prediction for each sealed row, and not an estimator or a rule."""
-        return not (isinstance(self.predictions, str) or hasattr(self.predictions, "predict"))
 
     def _against(self, predictions: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
         """Return the row values of checked predictions, given the labels of their rows."""
@@ -298,20 +293,12 @@ class LabelQuery(RowwiseQuery):
         self, predictions: Any, rows: int, schema: Schema, *, what: str
     ) -> tuple[NDArray[Any], RowFunction]:  # fmt: skip
         """Return predictions after all checks, with their row function, which leaves stored predictions on disk."""
-        checked = self._checked(predictions, rows, schema, what=what)
+        checked = self.checked(predictions, schema, rows=rows, what=what)
         alone: LabelQuery = replace(self, predictions=None, training=None)  # type: ignore[type-var]  # a dataclass
         judge = partial(alone.judge, schema=schema)
         if isinstance(predictions, Placed):
             return checked, predictions.until_asked(checked, judge)
         return checked, GivenValues(checked, judge)
-
-    def check_lines(self, predictions: NDArray[Any], *, schema: Schema, what: str = "The predictions") -> None:
-        """Check predictions in the order in which they were handed in, so that a message names the row in a file.
-
-        Raises:
-            QueryRejected: If a prediction is not a possible value for this metric. Nothing is charged.
-        """
-        self._checked(predictions, len(predictions), schema, what=what)
 
     def _features(self, schema: Schema) -> tuple[str, ...]:
         """Return the columns that the fitted estimator reads, after checking that the holdout has them."""
@@ -373,22 +360,28 @@ class LabelQuery(RowwiseQuery):
         values = np.asarray(bound.sealed({schema.label or "": labels}), dtype=np.float64)
         return bound.from_mean(float(np.mean(np.clip(values, 0.0, 1.0))))
 
-    def _checked(
-        self, predictions: Any, rows: int, schema: Schema, *, what: str, known: bool = True
+    def checked(
+        self, predictions: Any, schema: Schema, *, rows: int | None = None, what: str = "The predictions",
+        known: bool = True,
     ) -> NDArray[Any]:  # fmt: skip
         """Return predictions as an array of numbers or texts, after checking that there is one for each row.
 
         Args:
             predictions: The predictions, or a column of a file, which messages then name.
-            rows: Number of rows that the predictions are for.
             schema: The public facts about the rows.
+            rows: Number of rows that the predictions are for; by default as many as there are predictions, which are
+                then in the order in which they were handed in, so that a message names the row of a file.
             what: Name of the predictions in messages.
             known: False to let classes pass that the label does not have, as for sealed rows.
+
+        Raises:
+            QueryRejected: If a prediction is not a possible value for this metric. Nothing is charged.
         """
         if isinstance(predictions, Placed):
             predictions, what = predictions.values, predictions.what
         if isinstance(predictions, arrays.PredictionTable):
             raise TypeError("The table of predictions was not put in the order of the rows.")
+        rows = len(predictions) if rows is None else rows
         if self.outputs_are == "probabilities":
             return _distributions(predictions, rows, schema, what=what)
         missing = int(np.count_nonzero(np.ma.getmaskarray(predictions))) if np.ma.isMaskedArray(predictions) else 0
@@ -450,7 +443,7 @@ class ModelValues(EstimatedValues):
             note_texts(fault, rows)
             raise
         count, what = len(table[self.schema.label or ""]), "The estimator's predictions"
-        return self.query._checked(predicted, count, self.schema, what=what, known=public)
+        return self.query.checked(predicted, self.schema, rows=count, what=what, known=public)
 
     def judge(self, predictions: NDArray[Any], table: Table) -> NDArray[Any]:
         """Return the row values of predictions, compared with the labels in their table."""
@@ -557,7 +550,7 @@ def _distributions(predictions: Any, rows: int, schema: Schema, *, what: str) ->
 
 
 def _in_order(
-    predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], check: Callable[..., None], *, rows_are: str,
+    predictions: Any, schema: Schema, ids: Callable[[], Sequence[Any]], check: Callable[..., object], *, rows_are: str,
     span: arrays.RowSpan | None = None,
 ) -> Any:  # fmt: skip
     if isinstance(predictions, PredictionColumn):

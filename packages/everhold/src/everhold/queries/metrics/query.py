@@ -246,7 +246,8 @@ class MetricQuery(Query["Answer"]):
         try:
             check_kind(self.metric, compiler.mechanism, models=len(self.models))
             if measure_of(self.metric).by_rank:
-                known = any(model._by_position for model in self.models) or schema.features_public
+                models = (model.predictions for model in self.models)
+                known = schema.features_public or not all(hasattr(model, "predict") for model in models)
                 dealt_by(_title(self.metric, len(self.models)), schema, None, known=known)
         except QueryRejected:
             return False

@@ -55,7 +55,7 @@ class PredictionTable:
 
     def in_order(
         self, row_id: str | None, ids: Sequence[Any], *, rows_are: str, others: Callable[[], Sequence[Any]] = tuple,
-        numbers: bool = False, check: Callable[[NDArray[Any]], None] | None = None,
+        numbers: bool = False, check: Callable[[NDArray[Any]], object] | None = None,
     ) -> Any:  # fmt: skip
         """Return the predictions, one for each row in the order of the rows.
 

@@ -87,7 +87,7 @@ class PredictionColumn:
 
     def placed(
         self, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None,
-        check: Callable[..., None] | None = None,
+        check: Callable[..., object] | None = None,
     ) -> Placed:  # fmt: skip
         """Read the column, and return its predictions in the order of the rows.
 
@@ -146,7 +146,7 @@ class ColumnReading:
 
     def values(
         self, name: str, schema: Schema, ids: Sequence[Any], *, rows_are: str, span: RowSpan | None = None,
-        check: Callable[[NDArray[Any]], None] | None = None,
+        check: Callable[[NDArray[Any]], object] | None = None,
     ) -> NDArray[Any]:  # fmt: skip
         """Return a column's predictions in the order of the rows, as `PredictionColumn.placed` does."""
         if self._source is None:
