@@ -67,17 +67,20 @@ def why_no_gain(name: Any) -> str | None:
     )
 
 
-def named_metric(name: str) -> Callable[..., Any] | None:
-    """Return the function that makes queries with a named metric, or None if gates do not support it."""
+def named_metric(name: str, *, binary: bool = True) -> Callable[..., Any] | None:
+    """Return the function that makes queries with a named metric, or None if gates do not support it.
+
+    If ``binary`` is True, the labels are 0 and 1.
+    """
     if name == "risk":
         return risk
     metric = METRICS.get(name)
     if metric is None or metric.gain == "none":
         return None
     mean = metric.as_mean
-    if isinstance(mean, Mapping):
-        return partial(risk, **mean)
-    return partial(scores.metric, name) if mean is None else MEANS[mean]
+    if isinstance(mean, str):
+        return MEANS[mean]
+    return partial(scores.metric, name) if mean is None or not binary else partial(risk, **mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +90,20 @@ class GateMetric:
     Attributes:
         make: Function from a candidate, and its predictions for the training rows as ``training=`` if there are any, to
             the query about the candidate.
-        make_of_classes: The same as ``make`` for labels other than 0 and 1, if these need another query. None if they
-            do not.
         description: Public description of the metric in canonical form, before a candidate adds to it.
     """
 
     make: Callable[..., Any]
     description: Mapping[str, Any] | None = None
-    make_of_classes: Callable[..., Any] | None = None
 
-    def query(self, predictions: Any, training: Any, *, binary: bool = True) -> LabelQuery | MetricQuery:
-        """Build the query about a candidate, for labels 0 and 1 if ``binary`` is True.
+    def query(self, predictions: Any, training: Any) -> LabelQuery | MetricQuery:
+        """Build the query about a candidate.
 
         Raises:
             QueryRejected: If the metric function fails, or returns no query that gates compare by. Nothing is charged.
         """
-        make = self.make if binary or self.make_of_classes is None else self.make_of_classes
         try:
-            query = make(predictions) if training is None else make(predictions, training=training)
+            query = self.make(predictions) if training is None else self.make(predictions, training=training)
         except QueryRejected:
             raise
         except ValueError as reason:
@@ -131,13 +130,14 @@ class GateMetric:
         return described
 
 
-def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric:
+def metric_of(metric: Any, known: Mapping[str, Any] | None = None, *, binary: bool = True) -> GateMetric:
     """Return the gate's metric from the name or the function that an analyst passes.
 
     Args:
         metric: One of `METRICS.of_gates`, ``"risk"``, one of the functions `accuracy`, `error` and `brier`, or a
             function from a candidate to such a query or to a `metric`. None for the metric of an existing gate.
         known: The description of the gate's metric if the gate exists.
+        binary: True if the labels are 0 and 1.
     """
     if metric is None and known is not None:
         kind, positive = str(known.get("kind")), known.get("positive")
@@ -154,14 +154,10 @@ def metric_of(metric: Any, known: Mapping[str, Any] | None = None) -> GateMetric
         else:
             metric = partial(risk, loss=known["loss"], low=known["low"], high=known["high"])
     metric = scores.as_metric(metric)
-    make = named_metric(metric) if isinstance(metric, str) else metric
+    make = named_metric(metric, binary=binary) if isinstance(metric, str) else metric
     if make is None or isinstance(make, Query) or not callable(make):
         raise no_metric(metric)
-    known_metric = METRICS.get(metric) if isinstance(metric, str) else None
-    several = None
-    if known_metric is not None and isinstance(known_metric.as_mean, Mapping):  # a loss of labels 0 and 1 alone
-        several = partial(scores.metric, known_metric.name)
-    return GateMetric(make, known, several)
+    return GateMetric(make, known)
 
 
 def no_metric(thing: object) -> QueryRejected:
@@ -287,7 +283,7 @@ class Candidate:
                 charged.
         """
         schema, mechanism, binary = compiler.schema, compiler.mechanism, compiler.schema.label_kind == "binary"
-        query, outcomes = metric.query(predictions, training, binary=binary), ""
+        query, outcomes = metric.query(predictions, training), ""
         if isinstance(query, MetricQuery):
             independent = mechanism.dependence.independent and mechanism.unit >= _FINE_GRID
             two_classes = binary or query.positive is not None

@@ -330,7 +330,9 @@ def open_row_gate(
             f"There is no gate named {brief(name)}. To open a new one, pass the model that challengers have to beat as "
             "champion=..., or seal cases (everhold suite)."
         )
-    measure = metric_of(metric, None if known is None else known.metric)
+    measure = metric_of(
+        metric, None if known is None else known.metric, binary=executor.schema.label_kind == "binary"
+    )  # fmt: skip
     evidence = RowEvidence(name, executor, folder, measure)
     if champion is not None:
         first = evidence.version(champion, training=training).candidate
