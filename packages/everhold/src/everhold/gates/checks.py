@@ -23,7 +23,6 @@ from everhold.gates.cases import CaseEvidence, CaseVersion, ClaimChallenge, inte
 from everhold.gates.challenge import MISSING, Verdict, challenge_of, next_nats
 from everhold.gates.records import GateAccount
 from everhold.gates.steps import more_cases, reaches
-from everhold.guarantees.intervals.claims import ClaimUnits, GateClaim
 from everhold.ledger import Entry, Head, Outcome
 from everhold.ledger.acts import CHECK, KEPT, NOT_WORSE, REGRESSION, UNDECIDED, told_as
 from everhold.ledger.store import charged_entries
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from everhold.gates.results import CaseSuite
     from everhold.gates.units import PairedResults, UnitPlan
+    from everhold.guarantees.intervals.claims import GateClaim
     from everhold.mechanisms import State
     from everhold.randomness import Noise
 
@@ -191,12 +191,7 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
     """
     claims = claims_of(paired.plan, margin)
     units, extra = paired.against_baseline(), math.log(2.0) if margin < 0.0 else 0.0
-    planned = paired.plan.all_at_once
-
-    def proved(claim: GateClaim, values: ClaimUnits, level: float) -> bool:
-        return values.first_look(claim, planned=planned, nats=level, looks=[planned]) == 0
-
-    held = [proved(claim, values, nats + extra) for claim, values in zip(claims, units, strict=True)]
+    held = [values.proves(claim, nats + extra) for claim, values in zip(claims, units, strict=True)]
     if all(held):
         return NOT_WORSE
     level = nats + extra + math.log(len(claims))
@@ -205,7 +200,7 @@ def verdict_of(paired: PairedResults, margin: float, nats: float) -> str:
          replace(values, sums=values.sizes - values.sums))
         for claim, values in zip(claims, units, strict=True)
     ]  # fmt: skip
-    violated = [proved(claim, values, level) for claim, values in turned]  # all, so that the time tells nothing
+    violated = [values.proves(claim, level) for claim, values in turned]  # all, so that the time tells nothing
     return REGRESSION if any(violated) else UNDECIDED
 
 

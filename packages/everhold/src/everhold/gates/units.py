@@ -145,8 +145,7 @@ class UnitPlan:
             level = needed + extra_nats(claims, claim)
             if claim.ratio:
                 return self.all_at_once * math.log1p(MOST_STAKE) >= level
-            best, units = self._best(claim, looks=looks), self.all_at_once
-            return best.first_look(claim, planned=units, nats=level, looks=[units]) == 0
+            return self._best(claim, looks=looks).proves(claim, level)
 
         found = list(map(provable, claims))
         first = len(self.suite.better)
@@ -186,9 +185,8 @@ class UnitPlan:
 
     def equal_proves(self, claim: GateClaim, nats: float) -> bool:
         """Return whether results that equal those of the other version prove a claim about a difference."""
-        best, units = self._best(claim), self.all_at_once
-        equal = replace(best, sums=best.sizes / 2.0)
-        return equal.first_look(claim, planned=units, nats=nats, looks=[units]) == 0
+        best = self._best(claim)
+        return replace(best, sums=best.sizes / 2.0).proves(claim, nats)
 
     def least_slacks(self, nats: float) -> dict[str, float]:
         """Return the slack that each guard needs to be provable, for guards that even an equal version cannot prove."""

@@ -117,6 +117,11 @@ class ClaimUnits:
             return 0 if tail_nats(events, 2 * len(self.sums), claim.null) >= nats + _ROUNDING else 1
         return first_look(log_capital(self, claim.null, stakes_for(planned, nats), looks), nats)
 
+    def proves(self, claim: GateClaim, nats: float) -> bool:
+        """Return whether these units, tested once, prove a claim at the level ``exp(-nats)``."""
+        units = len(self.sums)
+        return self.first_look(claim, planned=units, nats=nats, looks=[units]) == 0
+
 
 @dataclass(frozen=True, slots=True)
 class RatioUnits:
@@ -349,9 +354,9 @@ def least_gain(claim: GateClaim, best: ClaimUnits, nats: float, *, step: float =
         return sums if step == 0.0 else step * np.floor(sums / step + _ROUNDING)
 
     def proved(sums: NDArray[np.float64]) -> bool:
-        return replace(best, sums=sums).first_look(claim, planned=units, nats=nats, looks=[units]) == 0
+        return replace(best, sums=sums).proves(claim, nats)
 
-    if not proved(best.sums):
+    if not best.proves(claim, nats):
         return math.inf
     low, high = 0.0, float(sizes.max())
     for _ in range(_HALVINGS):

@@ -66,15 +66,13 @@ def model_query(make: Any, model: Any, training: Any = None) -> Any:
             f"The metric fails on a model with {type(fault).__name__}: {fault}. Pass a metric by its name, or a "
             "function from a model to a query about its predictions."
         ) from fault
-    if isinstance(made, StatisticalQuery) and training is None:
+    if training is None and isinstance(made, StatisticalQuery | ModelQuery):
         return made
     if not isinstance(made, ModelQuery):
         raise QueryRejected(
             f"The metric is {brief(make)}. Pass one of {', '.join(sorted(METRICS))}, or a function from a "
             "model to a query, such as partial(eh.risk, loss='absolute', high=60)."
         )
-    if training is None:
-        return made
     if isinstance(made, RankingQuery):
         return replace(made, model=replace(made.model, training=training))
     if isinstance(made, MetricQuery):

@@ -690,9 +690,13 @@ def difference_of_outcomes(
         codes = [_codes(compiler.training, found, inside, unit=mechanism.unit) for found in both]
         training = [each if len(each) else None for each in codes]
     counting = schema.rows * (1.0 if inside is None else share_that_meets(compiler.training, inside))
+    (first, second), likely = map(passed_predictions, both), None
+    if first is not None and second is not None:  # two public arrays, so that pairs of outcomes can be expected
+        share = None if compiler.training is None else shares_of_classes(compiler, asked[0], (1.0,))[0]
+        likely = likely_pairs(asked[0].says_positive(first), asked[1].says_positive(second), share)
     known, procedure = (
         None,
-        GainDifference(metric.outcomes, max(round(counting), 1), _planned(asked[0], both, compiler)),
+        GainDifference(metric.outcomes, max(round(counting), 1), likely),
     )
     if training[0] is not None and training[1] is not None:
         seen = procedure.cells(training[0], training[1])
@@ -715,17 +719,6 @@ def difference_of_outcomes(
 
     known = known if guess is None else None
     return OneMean([compiler.planner.of_statistic(bound, guess, known, procedure, sealed)], schema, mechanism)
-
-
-def _planned(
-    asked: OutcomeQuery, both: Sequence[BoundQuery], compiler: CompileContext
-) -> tuple[float, ...] | None:  # fmt: skip
-    """Return the expected counts of outcome pairs for two public arrays of predictions, or None for models."""
-    first, second = map(passed_predictions, both)
-    if first is None or second is None:
-        return None
-    share = None if compiler.training is None else shares_of_classes(compiler, asked, (1.0,))[0]
-    return likely_pairs(asked.says_positive(first), asked.says_positive(second), share)
 
 
 def _codes(rows: StoredRows, bound: BoundQuery, inside: BoundQuery | None, *, unit: int) -> NDArray[np.int64]:
