@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
-
-from everhold.arguments import names_keywords
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,30 +52,21 @@ class Served:
     busy: tuple[float, float, float]
 
 
-class _Processes(TypedDict):
-    processes: int
-
-
-class _Service(_Processes, total=False):
-    engines: int
-    window: float
-    most: int
-
-
-@names_keywords(_Service, {"engines": 1, "window": 0.0, "most": 1_000})
 def served(
-    times: ServiceTimes, *, rate: float, seconds: float = 20.0, seed: int = 0, **service: Unpack[_Service]
-) -> Served:
+    times: ServiceTimes, *, rate: float, processes: int, engines: int = 1, window: float = 0.0, most: int = 1_000,
+    seconds: float = 20.0, seed: int = 0,
+) -> Served:  # fmt: skip
     """Simulate a service with random arrivals of queries, and return the waiting times and loads.
 
     Args:
         times: Times that queries take.
         rate: Queries a second.
+        processes: Processes of the service, one core each.
+        engines: Passes over the rows that run at the same time.
+        window: Seconds for which the first query of a pass waits for others.
+        most: Largest number of queries of a pass.
         seconds: Seconds during which queries arrive.
         seed: Seed of the arrival times.
-        **service: ``processes`` of the service, one core each; ``engines``, the passes that run at the same time;
-            ``window``, the seconds for which the first query of a pass waits for others; ``most`` queries of a
-            pass.
 
     Examples:
         >>> light = ServiceTimes(process=0.01, passing=0.002, looking=0.0001, committing=0.002, recording=0.0005)
@@ -91,12 +76,6 @@ def served(
         True
     """
     came = np.sort(np.random.default_rng(seed).uniform(0.0, seconds, round(rate * seconds)))
-    return _served(came, times, **service)
-
-
-def _served(
-    came: np.ndarray, times: ServiceTimes, *, processes: int, engines: int = 1, window: float = 0.0, most: int = 1_000
-) -> Served:
     ready = _prepared(came, times.process, processes)
     order = np.argsort(ready)
     waiting, told = ready[order], np.empty(len(came))

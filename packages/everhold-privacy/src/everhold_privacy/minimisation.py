@@ -10,18 +10,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import brief, names_keywords, positive, whole
+from everhold.arguments import brief, positive, whole
 from everhold.display import Display, at_most, rounded
 from everhold.errors import QueryRejected
 from everhold_privacy.queries.gradient import GradientPurchase, GradientQuery, VectorAnswer
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from numpy.typing import ArrayLike, NDArray
 
     from everhold.holdout import Holdout
@@ -70,21 +68,9 @@ class Minimum(Display):
         return f"({shown}{more}), at most {at_most(self.regret)} above the least loss, {self.steps} steps"
 
 
-class _Clipped(TypedDict):
-    clip: float
-
-
-class _Steps(_Clipped, total=False):
-    """Options that every gradient step passes on to `gradient`."""
-
-    name: str | None
-    columns: Sequence[str] | None
-
-
-@names_keywords(_Steps)
 def minimise(
-    holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int,
-    tolerance: float | None = None, **step: Unpack[_Steps],
+    holdout: Holdout, derivative: Derivative, *, start: ArrayLike, radius: float, steps: int, clip: float,
+    tolerance: float | None = None, name: str | None = None, columns: Sequence[str] | None = None,
 ) -> Minimum:  # fmt: skip
     """Minimise the population's mean loss by gradient descent, with noisy gradients of the sealed rows.
 
@@ -103,10 +89,10 @@ def minimise(
         start: Centre of the ball, shape (dimension,), chosen without the sealed rows.
         radius: Euclidean radius of the ball, in the units of the parameter.
         steps: Number of gradients to ask for, at least 1.
+        clip: Largest length of a row's gradient, in units of the loss per unit of the parameter.
         tolerance: Euclidean half-width requested in each gradient; by default the planned noise.
-        **step: As for `gradient`. ``clip``: largest length of a row's gradient, in units of the loss per unit of the
-            parameter. ``name``: with a name, equal steps are repeated queries and free. ``columns``: columns that the
-            derivative reads; None for all but the row ids.
+        name: With a name, equal steps are repeated queries and free.
+        columns: Columns that the derivative reads; None for all but the row ids.
 
     Returns:
         The mean of the parameters of all steps, with its regret (a bound on its excess loss in the population). If the
@@ -137,7 +123,8 @@ def minimise(
     place = centre.copy()
     while len(answers) < steps:
         at_place = partial(derivative, parameter=place.copy())
-        answer = holdout.ask(_GradientStep(at_place, len(centre), **step), tolerance=tolerance, strict=not answers)
+        step = _GradientStep(at_place, len(centre), clip=clip, name=name, columns=columns)
+        answer = holdout.ask(step, tolerance=tolerance, strict=not answers)
         if answer.values is None:
             break
         places.append(place)
@@ -149,7 +136,7 @@ def minimise(
         [found.within or 0.0 for found in answers],
         start=centre,
         radius=radius,
-        clip=step["clip"],
+        clip=clip,
     )
     parameter = np.mean(places, axis=0)
     parameter.flags.writeable = False

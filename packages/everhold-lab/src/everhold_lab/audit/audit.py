@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from everhold.arguments import whole
 from everhold.display import Display
@@ -29,8 +29,6 @@ from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, edge_of_che
 from everhold_privacy.mechanisms.averages import Empirical
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from everhold.guarantees.intervals.base import Procedure
     from everhold.mechanisms import Mechanism
 
@@ -149,31 +147,14 @@ _CROWD = 10
 _UNBROKEN = 1.0  # no error is larger: with this radius a control only measures
 
 
-class GameTerms(TypedDict, total=False):
-    """Options of the games of an audit.
-
-    Attributes:
-        mechanisms: Names of mechanisms. By default all mechanisms that promise something for the request.
-        analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
-        runs: Games of each analyst against each mechanism, 100 by default.
-        seed: Seed of the first game. Each later game has the next seed.
-        progress: Function that is called with the number of finished games and the number of all games.
-    """
+class _Games(NamedTuple):
+    """Options of the games of an audit, as `audit` takes them."""
 
     mechanisms: Sequence[str] | None
     analysts: Sequence[str]
     runs: int
     seed: int
-    progress: Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Games:
-    mechanisms: Sequence[str] | None = None
-    analysts: Sequence[str] = ANALYSTS
-    runs: int = 100
-    seed: int = 0
-    progress: Callable[[int, int], None] = lambda done, total: None
+    progress: Callable[[int, int], None] | None
 
 
 def audit(
@@ -183,7 +164,11 @@ def audit(
     surprises: int = 10,
     confidence: float = 0.95,
     slack: float = 0.0,
-    **games: Unpack[GameTerms],
+    mechanisms: Sequence[str] | None = None,
+    analysts: Sequence[str] = ANALYSTS,
+    runs: int = 100,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Let simulated analysts play against each mechanism with its best parameters for a request.
 
@@ -193,7 +178,11 @@ def audit(
         surprises: Answers that may come from the holdout, for mechanisms that check guesses.
         confidence: 1 - beta, in (0, 1).
         slack: No budget is spent on guesses closer than slack times the radius to the population's value.
-        **games: ``mechanisms``, ``analysts``, ``runs``, ``seed`` and ``progress``; see `GameTerms`.
+        mechanisms: Names of mechanisms. By default all mechanisms that promise something for the request.
+        analysts: Names, see `ANALYSTS` and `MORE_ANALYSTS`.
+        runs: Games of each analyst against each mechanism.
+        seed: Seed of the first game. Each later game has the next seed.
+        progress: Function that is called with the number of finished games and the number of all games.
 
     Raises:
         ValueError: If the request is not valid, or no mechanism promises anything for it.
@@ -203,7 +192,7 @@ def audit(
         >>> result.rows, result.consistent
         (256, True)
     """
-    played, chosen = _rounded(rows), _Games(**games)
+    played, chosen = _rounded(rows), _Games(mechanisms, analysts, runs, seed, progress)
     _check(queries, chosen)
     tuned: dict[str, Mechanism | str] = {}
     for name in _adaptive(chosen.mechanisms):
@@ -216,13 +205,20 @@ def audit(
     return _audit(tuned, rows, chosen)
 
 
-def audit_plan(plan: Mapping[str, Any], **games: Unpack[GameTerms]) -> Audit:
+def audit_plan(
+    plan: Mapping[str, Any], *, mechanisms: Sequence[str] | None = None, analysts: Sequence[str] = ANALYSTS,
+    runs: int = 100, seed: int = 0, progress: Callable[[int, int], None] | None = None,
+) -> Audit:  # fmt: skip
     """Let simulated analysts play against the mechanisms of a plan, with the parameters that the plan states.
 
     Args:
         plan: The plan as `Plan.to_dict` returns it and ``everhold plan --format json`` prints it, with a number of
             rows.
-        **games: Options of the games, as for `audit`.
+        mechanisms: Names of mechanisms, as for `audit`.
+        analysts: Names of analysts, as for `audit`.
+        runs: Games of each analyst against each mechanism.
+        seed: Seed of the first game.
+        progress: Function that is told about finished games, as for `audit`.
 
     Raises:
         ValueError: If the data is not such a plan, or no mechanism of it promises anything.
@@ -234,7 +230,7 @@ def audit_plan(plan: Mapping[str, Any], **games: Unpack[GameTerms]) -> Audit:
         raise ValueError("The file is not a plan. Pass what 'everhold plan --rows ... --format json' prints.") from None
     if rows is None:
         raise ValueError("The plan has no number of rows. Pass a plan that was made with --rows.")
-    played, chosen = _rounded(rows), _Games(**games)
+    played, chosen = _rounded(rows), _Games(mechanisms, analysts, runs, seed, progress)
     _check(queries, chosen)
     planned: dict[str, Mechanism | str] = {}
     for name in _adaptive(chosen.mechanisms):
@@ -375,7 +371,8 @@ def _lines(bouts: Sequence[tuple[Mechanism, str]], chosen: _Games) -> Iterator[A
         for run in range(chosen.runs):
             yield play_once(mechanism, analyst, rules=rules, seed=chosen.seed + run, radius=radius)
             done += 1
-            chosen.progress(done, total)
+            if chosen.progress is not None:
+                chosen.progress(done, total)
 
     for (mechanism, name), opponent in zip(bouts, opponents, strict=True):
         if opponent not in bare:

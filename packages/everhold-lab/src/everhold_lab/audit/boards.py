@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import names_keywords
 from everhold.dependence import Groups, MarkovChain
 from everhold.queries.metrics.row_scores import accuracy
 from everhold_lab.analysts import RandomRules, RunningVote, Vote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Unpack
 
     from numpy.typing import NDArray
 
@@ -82,14 +80,6 @@ class BareBoard:
         return np.asarray(np.mean(self._rules.predictions(votes) == self._labels, axis=1), dtype=np.float64)
 
 
-class _Seeded(TypedDict):
-    seed: int
-
-
-class _Predicted(_Seeded, total=False):
-    classes: tuple[Any, Any] | None
-
-
 class HoldoutBoard:
     """Board whose scores are answers of a sealed holdout with a label of two values.
 
@@ -102,8 +92,8 @@ class HoldoutBoard:
         training_keys: One key for each training row, shape (rows,). None to play without training rows.
         rules: Number of random rules.
         advance: Function that is called with the number of queries after each batch.
-        **predicted: ``seed`` of the random rules, and ``classes``, the two label values that a rule predicts for no and
-            yes (by default 0 and 1, or false and true).
+        seed: Seed of the random rules.
+        classes: The two label values that a rule predicts for no and yes; by default 0 and 1, or false and true.
 
     Attributes:
         rule_answers: Answers about rules, in the order of the rules.
@@ -113,7 +103,6 @@ class HoldoutBoard:
         ValueError: If the holdout has no label, or there is not one key for each row.
     """
 
-    @names_keywords(_Predicted)
     def __init__(
         self,
         holdout: Holdout,
@@ -121,8 +110,9 @@ class HoldoutBoard:
         *,
         training_keys: NDArray[np.uint64] | None = None,
         rules: int,
+        seed: int,
+        classes: tuple[Any, Any] | None = None,
         advance: Callable[[int], None] = lambda _: None,
-        **predicted: Unpack[_Predicted],
     ) -> None:
         if holdout.schema.label is None:
             raise ValueError("The holdout has no label to attack. Pass a holdout that was created with label=....")
@@ -130,8 +120,8 @@ class HoldoutBoard:
         if training_keys is not None:
             _check_one_for_each(training_keys, holdout.schema.training_rows, "training_keys", "training")
         self._holdout, self._advance = holdout, advance
-        self._sealed = _Predictor(keys, **predicted)
-        self._training = None if training_keys is None else _Predictor(training_keys, **predicted)
+        self._sealed = _Predictor(keys, seed=seed, classes=classes)
+        self._training = None if training_keys is None else _Predictor(training_keys, seed=seed, classes=classes)
         self._usual = _CHANCE if training_keys is None and holdout.mechanism.traits.needs_guess else None
         self.rules = rules
         self.rule_answers: list[Answer] = []

@@ -14,12 +14,11 @@ may have the same point of the cube and the same label, and the value of every q
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import beta, binom
 
-from everhold.arguments import names_keywords
 from everhold.display import Display
 from everhold.guarantees.intervals.means import ClopperPearson
 from everhold.mechanisms import has_public_levels
@@ -27,8 +26,6 @@ from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
@@ -223,33 +220,22 @@ def edge_of_checks(mechanism: Mechanism, procedure: Procedure | None = None) -> 
     return confirmed
 
 
-class _Rules(TypedDict):
-    rules: int
-
-
-class _BoardTerms(_Rules, total=False):
-    radius: float | None
-    population: Population | None
-
-
-@names_keywords(_BoardTerms)
 def play_once(
-    mechanism: Mechanism,
-    analyst: Analyst,
-    *,
-    seed: int,
-    **board: Unpack[_BoardTerms],
-) -> StudyOutcome:
+    mechanism: Mechanism, analyst: Analyst, *, seed: int, rules: int, radius: float | None = None,
+    population: Population | None = None,
+) -> StudyOutcome:  # fmt: skip
     """Play one game with fresh labels and fresh noise, and return its result.
 
     Args:
         mechanism: The mechanism that answers.
         analyst: The analyst that asks.
         seed: Seed of the labels and of the noise.
-        **board: ``rules``, ``radius`` and ``population`` as for `CubeBoard`.
+        rules: Number of rules on the board.
+        radius: Radius that is claimed in place of the mechanism's own promise, to see what happens without protection.
+        population: Where the rows come from, if they depend on each other.
     """
     labels = np.random.default_rng([seed, mechanism.rows])
-    played = CubeBoard(mechanism, SeededNoise(seed), labels=labels, **board)
+    played = CubeBoard(mechanism, SeededNoise(seed), labels=labels, rules=rules, radius=radius, population=population)
     for _ in analyst.play(played):
         pass  # claims do not matter here: every answer on the way has to be true
     return played.outcome()
@@ -332,10 +318,10 @@ class CoverageStudy(Display):
         }
 
 
-@names_keywords(_BoardTerms)
 def coverage_study(
-    mechanism: Mechanism, analyst: Analyst, *, runs: int, seed: int, **board: Unpack[_BoardTerms]
-) -> CoverageStudy:
+    mechanism: Mechanism, analyst: Analyst, *, runs: int, seed: int, rules: int, radius: float | None = None,
+    population: Population | None = None,
+) -> CoverageStudy:  # fmt: skip
     """Play many games of an analyst against a mechanism, and return their results.
 
     Args:
@@ -343,9 +329,9 @@ def coverage_study(
         analyst: The analyst that plays every game.
         runs: Number of games.
         seed: Seed of the first game. Each later game has the next seed.
-        **board: ``rules``: number of rules on the board. ``radius``: claimed in place of the mechanism's own promise,
-            to see what happens without protection. ``population``: where the rows come from, if they depend on each
-            other.
+        rules: Number of rules on the board, as for `play_once`.
+        radius: Claimed radius, as for `play_once`.
+        population: Where the rows come from, as for `play_once`.
 
     Examples:
         >>> from everhold_lab.analysts import HonestAnalyst
@@ -354,12 +340,15 @@ def coverage_study(
         >>> coverage_study(mechanism, HonestAnalyst(), rules=50, runs=20, seed=0).violations
         0
     """
-    claimed = board.get("radius")
+    played = (
+        play_once(mechanism, analyst, seed=seed + run, rules=rules, radius=radius, population=population)
+        for run in range(runs)
+    )
     return CoverageStudy(
         mechanism=mechanism.name,
         analyst=type(analyst).__name__,
         rows=mechanism.rows,
-        radius=mechanism.promise().radius if claimed is None else claimed,
+        radius=mechanism.promise().radius if radius is None else radius,
         confidence=mechanism.confidence,
-        outcomes=tuple(play_once(mechanism, analyst, seed=seed + run, **board) for run in range(runs)),
+        outcomes=tuple(played),
     )

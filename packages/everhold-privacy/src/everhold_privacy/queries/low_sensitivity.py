@@ -7,12 +7,11 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from everhold.answers import Answer
-from everhold.arguments import names_keywords
 from everhold.errors import QueryRejected
 from everhold.estimand import check_label_is_read
 from everhold.queries.code import behaviour_digest, content_digest
@@ -24,7 +23,6 @@ from everhold_privacy.queries.priced import MechanismResult, NoisyPurchase, Pric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Unpack
 
     from numpy.typing import NDArray
 
@@ -135,20 +133,10 @@ class LowSensitivityQuery(StatisticQuery):
             )
 
 
-class _Terms(TypedDict, total=False):
-    """Optional arguments of a low-sensitivity query: range of the statistic, columns and other settings."""
-
-    low: float
-    high: float
-    columns: Sequence[str] | None
-    name: str | None
-    probe: Mapping[str, Any] | None
-
-
-@names_keywords(_Terms, {"low": 0.0, "high": 1.0})
 def low_sensitivity(
-    function: Callable[[Table], float], sensitivity: float, **terms: Unpack[_Terms]
-) -> LowSensitivityQuery:
+    function: Callable[[Table], float], sensitivity: float, *, low: float = 0.0, high: float = 1.0,
+    columns: Sequence[str] | None = None, name: str | None = None, probe: Mapping[str, Any] | None = None,
+) -> LowSensitivityQuery:  # fmt: skip
     """Build the query for a statistic of the whole table, such as a median, given how much one row can change it.
 
     The sensitivity is the most that replacing one row can change the statistic.
@@ -165,11 +153,13 @@ def low_sensitivity(
     Args:
         function: Function from a table (columns by name, NumPy arrays) to a number.
         sensitivity: Delta: replacing one row, by any other, moves the number by at most this.
-        **terms: ``low``, 0 by default, and ``high``, 1 by default: the range, which must not come from the sealed rows.
-            ``columns``: those that the function reads; None for all but the row ids. ``name``: functions of one name
-            that are made of the same code and data, and give the same for public rows, are one query; without a name
-            every new object is a new query. ``probe``: public rows, columns by name and as many as are sealed, on which
-            this call tests the claimed sensitivity; not kept.
+        low: Lower end of the statistic's range, which must not come from the sealed rows.
+        high: Upper end of the range.
+        columns: Columns that the function reads; None for all but the row ids.
+        name: Functions of one name that are made of the same code and data, and give the same for public rows, are one
+            query; without a name every new object is a new query.
+        probe: Public rows, columns by name and as many as are sealed, on which this call tests the claimed sensitivity;
+            not kept.
 
     Raises:
         ValueError: If the sensitivity or the range cannot be used.
@@ -181,7 +171,7 @@ def low_sensitivity(
         everhold.errors.QueryRejected: Replacing one row moves the statistic by 0.5 on public rows (...), and
         sensitivity is 0.001. Clip the values ...
     """
-    return LowSensitivityQuery(function, sensitivity, **terms)
+    return LowSensitivityQuery(function, sensitivity, low=low, high=high, columns=columns, name=name, probe=probe)
 
 
 def bought(

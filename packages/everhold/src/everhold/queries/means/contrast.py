@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from everhold.answers import Answer, Contrasts
-from everhold.arguments import advice_for, brief, names_keywords
+from everhold.arguments import advice_for, brief
 from everhold.display import at_least, at_most
 from everhold.errors import QueryRejected
 from everhold.guarantees.intervals.arms import ArmDifference, SeenArms
@@ -386,27 +386,18 @@ def _in_groups(whole: ContrastQuery, by: str | None, groups: Sequence[Value] | N
     return ContrastsQuery(whole, by, None if groups is None else tuple(groups))
 
 
-class Arms(TypedDict):
-    """The arguments that define the two arms of a contrast, as `risk_difference` takes them."""
-
-    arm: str
-    treated: Value
-    control: Value
-
-
 @overload
 def risk_difference(
-    event: RowwiseQuery | str, *, given: str | None = None, **arms: Unpack[Arms]
+    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, given: str | None = None
 ) -> ContrastQuery: ...  # fmt: skip
 @overload
 def risk_difference(
-    event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
-    **arms: Unpack[Arms],
+    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, by: str, given: str | None = None,
+    groups: Sequence[Value] | None = None,
 ) -> ContrastsQuery: ...  # fmt: skip
-@names_keywords(Arms)
 def risk_difference(
-    event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
-    groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
+    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, by: str | None = None,
+    given: str | None = None, groups: Sequence[Value] | None = None,
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """Build the query for the rate of an event in one arm (such as treated rows) minus that in another.
 
@@ -419,11 +410,12 @@ def risk_difference(
     Args:
         event: What is compared: a condition as a text, or a `mean` with a range, `accuracy`, `error`, `brier` or
             `risk`.
+        arm: Column whose value says to which arm a row belongs.
+        treated: Its value for the arm from which the other is subtracted.
+        control: Its value for the arm that is subtracted.
         by: Name of a column of groups, such as centres. The answer then has this difference within each group.
         given: Only rows that meet this condition.
         groups: The values of ``by``; by default those of the training rows.
-        **arms: ``arm``, the column whose value says to which arm a row belongs; ``treated``, its value for the arm from
-            which the other is subtracted; and ``control``, its value for the arm that is subtracted.
 
     Raises:
         QueryRejected: If the contrast cannot be asked, for example because the arguments contradict each other. Nothing
@@ -433,20 +425,22 @@ def risk_difference(
         >>> risk_difference("died", arm="treatment", treated="B", control="A").how
         'difference'
     """
-    return _in_groups(ContrastQuery("difference", as_rowwise(event), given=given, **arms), by, groups)
+    whole = ContrastQuery("difference", as_rowwise(event), arm=arm, treated=treated, control=control, given=given)
+    return _in_groups(whole, by, groups)
 
 
-@overload
-def risk_ratio(event: RowwiseQuery | str, *, given: str | None = None, **arms: Unpack[Arms]) -> ContrastQuery: ...
 @overload
 def risk_ratio(
-    event: RowwiseQuery | str, *, by: str, given: str | None = None, groups: Sequence[Value] | None = None,
-    **arms: Unpack[Arms],
+    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, given: str | None = None
+) -> ContrastQuery: ...  # fmt: skip
+@overload
+def risk_ratio(
+    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, by: str, given: str | None = None,
+    groups: Sequence[Value] | None = None,
 ) -> ContrastsQuery: ...  # fmt: skip
-@names_keywords(Arms)
 def risk_ratio(
-    event: RowwiseQuery | str, *, by: str | None = None, given: str | None = None,
-    groups: Sequence[Value] | None = None, **arms: Unpack[Arms],
+    event: RowwiseQuery | str, *, arm: str, treated: Value, control: Value, by: str | None = None,
+    given: str | None = None, groups: Sequence[Value] | None = None,
 ) -> ContrastQuery | ContrastsQuery:  # fmt: skip
     """Build the query for the rate of an event in one arm (such as treated rows) divided by that in another.
 
@@ -457,11 +451,12 @@ def risk_ratio(
 
     Args:
         event: The condition or mean that is compared, as for `risk_difference`, with a range that begins at 0 or above.
+        arm: Column whose value says to which arm a row belongs.
+        treated: Its value for the arm that is divided.
+        control: Its value for the arm by which it is divided.
         by: Name of a column of groups, within each of which the arms are compared, as for `risk_difference`.
         given: Condition for the rows that count, as for `risk_difference`.
         groups: The values of ``by`` that are asked about, as for `risk_difference`.
-        **arms: ``arm``, the column whose value says to which arm a row belongs; ``treated``, its value for the arm that
-            is divided; and ``control``, its value for the arm by which it is divided.
 
     Raises:
         QueryRejected: If the ratio cannot be asked, for example because the arguments contradict each other. Nothing is
@@ -471,7 +466,8 @@ def risk_ratio(
         >>> risk_ratio("died", arm="treatment", treated="B", control="A", by="centre").by
         'centre'
     """
-    return _in_groups(ContrastQuery("ratio", as_rowwise(event), given=given, **arms), by, groups)
+    whole = ContrastQuery("ratio", as_rowwise(event), arm=arm, treated=treated, control=control, given=given)
+    return _in_groups(whole, by, groups)
 
 
 def difference_of_arms(
