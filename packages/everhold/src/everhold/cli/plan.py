@@ -344,10 +344,12 @@ class SplitOptions:
         typer.Option(metavar="COLUMN", help="Both files have its values in the same shares.", rich_help_panel=_APART),
     ] = None
     gap: Annotated[
-        float | None, "With --time: days (of numbers, units) between both files that are given to no analyst."
+        float | None,
+        "With --time: days (of numbers, units) between both files that are given to no analyst. Blocks of days are "
+        "then declared to be independent.",
     ] = None
     block: Annotated[
-        float | None, "With --time: days that are declared to belong together (four times the gap by default)."
+        float | None, "With --gap: days that are declared to belong together (four times the gap by default)."
     ] = None
     seed: Annotated[int | None, "For the same split another time (by default random)."] = None
 
@@ -365,11 +367,8 @@ class SplitOptions:
             raise Misuse(f"{' and '.join(named)} are given together. Pass only one of them.")
         if self.time is None and (self.gap is not None or self.block is not None):
             raise Misuse("--gap and --block are only for --time. Leave them out or name the column of times.")
-        if self.time is not None and self.gap is None:
-            raise Misuse(
-                "--time is given without --gap. Pass the number of days within which rows depend on each other, such "
-                "as --gap 30. The rows in this gap are given to no analyst."
-            )
+        if self.block is not None and self.gap is None:
+            raise Misuse("--block is given without --gap. Pass the days before the first block, such as --gap 30.")
         for option, length in (("--gap", self.gap), ("--block", self.block)):
             if length is not None and not 0.0 < length < float("inf"):
                 raise Misuse(f"{option} is {length}. Pass a positive number of days or units.")
@@ -406,14 +405,17 @@ def split(
     Examples:
       everhold split flights.parquet --holdout 0.5 --output data
       everhold split visits.csv --holdout 0.2 --groups patient --output data
+      everhold split days.csv --holdout 0.3 --time date --output data
       everhold split days.csv --holdout 0.3 --time date --gap 30 --output data
       everhold split loans.csv --holdout 0.2 --stratify paid --output data
 
     Which rows are sealed follows from chance, groups, times or classes alone; no
     outcome decides. All columns are kept, and no file is ever overwritten.
-    --groups seals whole groups. --time seals the last rows; those less than the
-    gap before them are left out, and a column 'block' is added, by which
-    the command declares that blocks are independent of each other.
+    --groups seals whole groups. --time seals the last rows, and the command
+    declares that they are in order of time: rows may depend on each other in any
+    way. With --gap, rows less than the gap before the sealed ones are left out,
+    and a column 'block' is added, by which the command declares that blocks are
+    independent of each other.
     --stratify tells how often each value is sealed; the command declares that, and
     answers are for rows with the values in these shares.
     Put TABLE away when the rows are sealed: it contains the sealed rows.
@@ -438,7 +440,7 @@ def split(
     from everhold.planning.choice import FEWER_QUERIES
 
     counts = (queries, *(fewer for fewer in FEWER_QUERIES if fewer < queries))
-    allowed = next((count for count in counts if _is_worth_it(parts, count, alike)), None)
+    allowed = next((count for count in counts if _is_worth_it(parts, rule, count, alike)), None)
     command = _sealing_command(table, output, rule, label=label, row_id=sealing.row_id, queries=allowed or queries)
     record = {
         "training": str(output / "training.parquet"),
@@ -446,7 +448,7 @@ def split(
         "training_rows": parts.training_rows,
         "holdout_rows": parts.sealed_rows,
         "left_out": parts.left_out,
-        "groups": len(parts.sealed_sizes) if rule.groups or rule.time else None,
+        "groups": len(parts.sealed_sizes) if rule.group_column else None,
         "about": _about(rule),
         "create": command,
     }
@@ -462,6 +464,8 @@ def _about(rule: SplitRule) -> str:
     """Return which population the answers are about, in words."""
     if rule.groups is not None:
         return f"groups of such sizes, drawn as these values of {rule.groups!r} were"
+    if rule.time is not None and not rule.gap:
+        return f"the sealed rows in order of {rule.time!r}, given what came before each"
     if rule.time is not None:
         return (
             f"the sealed block of {rule.time!r} as it might have turned out, and later "
@@ -472,12 +476,12 @@ def _about(rule: SplitRule) -> str:
     return "rows drawn one by one, as these were"
 
 
-def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
+def _is_worth_it(parts: Parts, rule: SplitRule, queries: int, alike: float | None) -> bool:
     """Return whether the promise for these rows would be useful, so that `everhold create` would seal them.
 
     ``alike`` is as for `Mechanism.expected_radius`.
     """
-    from everhold.dependence import Groups, Independent
+    from everhold.dependence import Groups, Independent, InOrder
     from everhold.mechanisms.base import planned_surprises
     from everhold.planning import PlanRequest, best_mechanism
     from everhold.planning.choice import is_worth
@@ -485,7 +489,8 @@ def _is_worth_it(parts: Parts, queries: int, alike: float | None) -> bool:
     with arguments_checked():
         request = PlanRequest(
             rows=parts.sealed_rows, queries=queries, surprises=planned_surprises(None, queries),
-            dependence=Independent() if parts.groups is None else Groups(parts.sealed_sizes),
+            dependence=Independent() if parts.groups is None
+            else (Groups if rule.group_column else InOrder)(parts.sealed_sizes),
             training_rows=parts.training_rows, alike=alike,
         )  # fmt: skip
         best = best_mechanism(request)
@@ -498,7 +503,8 @@ def _sealing_command(
     """Return the shell command that seals the rows."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name.partition(".")[0]).strip("-") or "holdout"
     options = {"holdout": output / "holdout.parquet", "training": output / "training.parquet", "label": label,
-               "row-id": row_id, "groups": rule.group_column, "stratified": rule.stratify,
+               "row-id": row_id, "groups": rule.group_column,
+               "in-order": None if rule.gap else rule.time, "stratified": rule.stratify,
                "queries": queries}  # fmt: skip
     given = [f"--{option}={value}" if str(value).startswith("-") else (f"--{option}", str(value))
              for option, value in options.items() if value is not None]  # fmt: skip
@@ -510,7 +516,7 @@ def _say(
     table: Path, parts: Parts, rule: SplitRule, *, queries: int, allowed: int | None, label: str | None
 ) -> None:  # fmt: skip
     """Print further remarks on the error stream."""
-    if rule.time is not None:
+    if rule.gap:
         note(
             f"{parts.left_out:,} rows within {rule.gap:g} of the sealed ones were left out, because the analyst must "
             "not have seen them. Blocks are declared to be independent of each other, which is nearly so only if they "
@@ -521,7 +527,7 @@ def _say(
         note("The sealed rows are worth too few independent ones to promise anything: the command will be refused.")
     elif allowed < queries:
         note(f"The sealed rows are worth too few independent ones for {queries:,} queries, so {allowed:,} are planned.")
-    if parts.groups is not None and label is None and (allowed or 0) < queries:
+    if rule.group_column is not None and label is None and (allowed or 0) < queries:
         note("Give --label to plan with the spread of the label between training groups: more may be planned then.")
     note(f"Put {table.name} away when the rows are sealed: it contains the sealed rows.")
 

@@ -25,6 +25,7 @@ DESIGNS = {
     "chance": ([], "", 3_000),
     "groups": (["--groups", "patient", "--label", "late"], " --groups patient ", None),
     "time": (["--time", "date", "--gap", "10", "--label", "late"], " --groups block ", 3_000),
+    "order": (["--time", "date", "--label", "late"], " --label late --in-order date ", 3_000),
     "classes": (["--stratify", "late", "--row-id", "id"], " --label late --row-id id --stratified late ", 3_000),
 }
 
@@ -55,6 +56,15 @@ def test_the_record_says_who_got_what_and_what_answers_are_about(everhold, table
     assert "--queries" in record["create"]
 
 
+def test_rows_in_order_have_no_gap_and_no_blocks(everhold, table):
+    arguments = ("--holdout", "0.5", "--time", "date", "--output", "d", "--format", "json")
+    record = json.loads(everhold("split", table, *arguments).stdout)
+    assert (record["training_rows"], record["holdout_rows"], record["left_out"], record["groups"]) == (
+        3_000, 3_000, 0, None,
+    )  # fmt: skip
+    assert record["about"] == "the sealed rows in order of 'date', given what came before each"
+
+
 def test_too_few_groups_for_the_request_are_said(everhold, table):
     done = everhold("split", table, "--holdout", "0.2", "--time", "date", "--gap", "300", "--output", "d")
     assert "too few independent ones" in done.stderr
@@ -65,7 +75,7 @@ def test_too_few_groups_for_the_request_are_said(everhold, table):
     [
         (["--holdout", "20"], "Pass a share of the rows between 0 and 1"),
         (["--holdout", "0.2", "--groups", "patient", "--time", "date", "--gap", "3"], "are given together"),
-        (["--holdout", "0.2", "--time", "date"], "--time is given without --gap"),
+        (["--holdout", "0.2", "--time", "date", "--block", "9"], "--block is given without --gap"),
         (["--holdout", "0.2", "--time", "date", "--gap", "0"], "Pass a positive number of days"),
         (["--holdout", "0.2", "--gap", "3"], "are only for --time"),
         (["--holdout", "0.2", "--seed", "-1"], "seed is -1"),

@@ -126,11 +126,11 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
     Args:
         times: Time of each row, shape (rows,).
         share: Share of the rows to seal. Rows with the same time stay together.
-        gap: Length of the gap, in units of the times.
-        block: Length of the blocks that are numbered, in units of the times.
+        gap: Length of the gap, in units of the times. If it is 0, no row is left out, and the groups are the times.
+        block: Length of the blocks that are the groups behind a gap, in units of the times.
     """
     rows = len(times)
-    if (times.max() - times.min()) / block >= _MOST_BLOCKS:
+    if gap and (times.max() - times.min()) / block >= _MOST_BLOCKS:
         raise _refused(f"Blocks of length {block:g} are too short for the series", "Pass a larger --block or --gap")
     first = float(np.sort(times)[rows - _number(rows, share, "rows")])
     side = np.where(times >= first, _SEALED, np.where(times > first - gap, _NOBODY, _TRAINED)).astype(np.int8)
@@ -140,6 +140,8 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
             f"No row is left before the gap: {parts.sealed_rows:,} are sealed and {parts.left_out:,} are in the gap",
             "Pass a smaller --holdout or --gap",
         )
+    if not gap:
+        return Parts(side, np.unique(times, return_inverse=True)[1])
     before = np.floor((times - times.min()) / block)
     after = np.floor((times - first) / block) + before[side == _TRAINED].max() + 1.0
     return Parts(side, np.where(side == _SEALED, after, before).astype(np.int64))
@@ -170,11 +172,11 @@ class SplitRule:
     Attributes:
         share: About which share of the rows is sealed, in (0, 1).
         groups: Column whose equal values belong together: whole groups are sealed.
-        time: Column of times: the last rows are sealed, and the column `BLOCK` with the number of each row's block is
-            added.
+        time: Column of times: the last rows are sealed. With a gap, the column `BLOCK` with the number of each row's
+            block is added.
         stratify: Column whose values keep their shares.
         gap: Length of time before the first sealed row whose rows are left out, in days or in units of a column of
-            numbers.
+            numbers. If it is 0, the rows are to be declared in order of time.
         block: Length of time whose rows have one block number, in the same units; four times the gap by default.
     """
 
@@ -188,7 +190,7 @@ class SplitRule:
     @property
     def group_column(self) -> str | None:
         """Column whose equal values mark one group in both output files, or None."""
-        return BLOCK if self.time else self.groups
+        return BLOCK if self.gap else self.groups
 
 
 def split_file(
@@ -220,7 +222,7 @@ def split_file(
                     _check_column(name, kinds)
                 parts = _parts(connection, kinds, rule, np.random.default_rng(seed))
                 for side, path in enumerate(staged):
-                    _write(connection, parts, side, path, numbered=rule.time is not None)
+                    _write(connection, parts, side, path, numbered=rule.gap > 0.0)
         _check_absent(targets)
         for path, target in zip(staged, targets, strict=True):
             path.replace(target)
@@ -249,7 +251,7 @@ def _parts(
     if time is None:
         values = _fetched(connection, f"hash({quoted(named)})").view(np.int64)
         return (by_group if rule.groups else by_class)(values, share, rng)
-    if BLOCK in {name.casefold() for name in kinds}:
+    if rule.gap and BLOCK in {name.casefold() for name in kinds}:
         raise _refused(
             f"A column {BLOCK!r} exists", "Rename it: the new column of this name numbers the blocks of the series"
         )
