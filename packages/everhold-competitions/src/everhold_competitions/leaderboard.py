@@ -286,7 +286,7 @@ class Leaderboard(Display):
         """Return a text on what ranks and intervals prove, and what they do not prove."""
         if not self.standings:
             return "No team has submitted yet."
-        sure = f"With probability {100.0 * self.confidence:.8g}% (statement {self.statement})"
+        sure = f"With probability {100.0 * self.confidence:.8g} % (statement {self.statement})"
         if self.final:
             return (
                 f"Final. {sure} every score's interval and every place holds, all of them at once: a place is one "

@@ -302,7 +302,7 @@ class Answer(Display):
 
     def _holds(self, low: float, high: float) -> str:
         return (
-            f"With probability {100.0 * self.confidence:.8g}%, this interval [{at_least(low)}, {at_most(high)}] and "
+            f"With probability {100.0 * self.confidence:.8g} %, this interval [{at_least(low)}, {at_most(high)}] and "
             f"those of all other answers of this holdout contain the {self._whose} values "
             f"(statement {self.statement}). "
         )
@@ -533,7 +533,7 @@ class Unsealed(Listing):
         ]  # fmt: skip
         return (
             f"Unsealed {self.unsealed_at}: {counted}{''.join(missing)}. With probability "
-            f"{100.0 * self.confidence:.8g}% all intervals hold together (statement {self.statement}). The study is "
+            f"{100.0 * self.confidence:.8g} % all intervals hold together (statement {self.statement}). The study is "
             "closed, and no new query is answered."
         )
 

@@ -22,7 +22,7 @@ def test_one_line_says_it_all():
 @pytest.mark.parametrize("source", ["training", "guess", "holdout"])
 def test_every_source_is_explained(source):
     words = dataclasses.replace(ANSWER, source=source).explain()
-    assert "probability 95%" in words
+    assert "probability 95 %" in words
     assert "[0.4, 0.6]" in words
     assert "S3" in words
     assert "refused" in REFUSED.explain()

@@ -59,7 +59,7 @@ TABLE = SyntheticTable(
 )
 def test_what_was_found_and_what_it_means(result, line, meaning):
     assert str(result) == line + TAIL
-    assert result.explain().startswith("With probability 95%, and together with all other answers")
+    assert result.explain().startswith("With probability 95 %, and together with all other answers")
     assert meaning in result.explain()
 
 

@@ -92,6 +92,12 @@ class CertificateReport(Display):
         return rows + [{"kind": "note", "what": what} for what in self.notes]
 
 
+_WRONG_FILE = (
+    "the file holds no certificate. Pass the .html or .json file that everhold saved, because a printed or converted "
+    "copy cannot be verified"
+)
+
+
 def verify_certificate(
     path: Path | str, *, public_key: str | None = None, timestamp_roots: bytes | None = None
 ) -> CertificateReport:
@@ -124,7 +130,7 @@ def verify_certificate(
     try:
         document, page = form.read_document(path)
     except form.Malformed as fault:
-        return CertificateReport((str(fault),), None)
+        return CertificateReport((str(fault),), None, notes=(_WRONG_FILE,))
     faults = tuple(form.misshapen(document))
     if faults:
         return CertificateReport(faults, None)

@@ -326,6 +326,8 @@ def _query(what: str, said: object, arms: Mapping[str, Any]) -> Any:
         return kind.make(queries, **{kind.several: _value(what, kind.form, said.get(kind.several), kind.several, arms)},
                          **given)  # fmt: skip
     except (ValueError, TypeError, ArithmeticError) as fault:
+        if str(fault).startswith(what):  # a part of this query, whose fault names the entry already
+            raise
         absent = [name for name, option in details.items() if f"'{kind.details[option]}'" in str(fault)]
         if isinstance(fault, TypeError) and absent:
             place = "this entry, or once in 'arms'" if "arm" in absent else "this entry"

@@ -147,7 +147,7 @@ class Verdict(QueryResult):
                 )
             )
         return (
-            f"With probability {100.0 * self.confidence:.8g}%, together with all other promotions and answers of this "
+            f"With probability {100.0 * self.confidence:.8g} %, together with all other promotions and answers of this "
             f"holdout, the challenger's {self.metric} is better than that of the champion before by more than "
             f"{at_least(self.margin)}, however many challengers failed in between and however they were chosen "
             f"(statement {self.statement}). By how much was not told. {estimand_in_words(self.about)}"

@@ -111,7 +111,7 @@ class CheckVerdict(QueryResult):
                 else "A check of another version with this margin may well be decided."
             )
         return (
-            f"With probability {100.0 * self.confidence:.8g}%, together with all other verdicts and answers of this "
+            f"With probability {100.0 * self.confidence:.8g} %, together with all other verdicts and answers of this "
             f"holdout, this is true: {self._found().removesuffix(' (proved)')} (statement {self.statement})."
         )
 

@@ -84,7 +84,7 @@ class GateHistory(Display):
         return (
             f"{self.promotions} of {self.challenges} challenges were promoted. Each champion is better than the one "
             f"before by more than {at_least(self.margin)}, by {self.metric}. All of this holds at once with "
-            f"probability {100.0 * self.confidence:.8g}% (statement {self.statement}).{total} Kept challengers prove "
+            f"probability {100.0 * self.confidence:.8g} % (statement {self.statement}).{total} Kept challengers prove "
             f"nothing. {left_in_words(self.remaining)} left. {estimand_in_words(self.about)}"
         ).strip()
 

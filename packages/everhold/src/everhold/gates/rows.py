@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import brief
+from everhold.arguments import advice_for, brief
 from everhold.asking.session import growth_of
 from everhold.errors import NotFound, QueryRejected
 from everhold.estimand import about_of, marked
@@ -324,11 +324,13 @@ def open_row_gate(
     challenge.check_gates(executor.mechanism)
     name, limit, head = checked_name(name), checked_limit(challenges), executor.ledger.head()
     executor.state_from(head)
-    known = head.accounts.of(Gates).by_name.get(name)
+    gates = head.accounts.of(Gates).by_name
+    known = gates.get(name)
     if known is None and champion is None:
+        others = f" {advice_for(name, gates)}" if gates else ""
         raise NotFound(
-            f"There is no gate named {brief(name)}. To open a new one, pass the model that challengers have to beat as "
-            "champion=..., or seal cases (everhold suite)."
+            f"There is no gate named {brief(name)}.{others} To open a new one, pass the model that challengers have to "
+            "beat as champion=..., or seal cases (everhold suite)."
         )
     measure = metric_of(
         metric, None if known is None else known.metric, binary=executor.schema.label_kind == "binary"

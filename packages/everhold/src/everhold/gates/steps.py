@@ -111,6 +111,7 @@ class CasePlan(Display):
         least = least_gain(GateClaim("", 0.0), ClaimUnits(each, each), self.nats)
         bare = "nothing" if least > 1.0 else f"a gain of {least:.3f}"
         return (
+            "The columns 'new cases' and 'new runs' have the smallest gain that is promoted in four of five nights.\n"
             f"A challenge has the level exp(-{self.nats:.1f}). After one, two and three "
             f"promotions the exponent is {later}.\nOn {self.cases} new cases {bare} is "
             "provable even without any spread." + ("" if self.policies is None else f"\n{self.policies.explain()}")

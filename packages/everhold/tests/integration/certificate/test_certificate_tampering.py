@@ -91,6 +91,7 @@ def test_deep_nesting_is_refused_before_anything_walks_down_it(tmp_path, documen
     document["assumptions"]["dependence"]["deep"] = json.loads("[" * 100 + "]" * 100)
     report = verify_certificate(written(tmp_path / "c.json", document))
     assert report.findings == ("the document is nested too deeply",)
+    assert "Pass the .html or .json file" in report.notes[0]
 
 
 def test_capital_digits_make_another_file_and_are_found(tmp_path, document):

@@ -97,6 +97,7 @@ def test_a_protocol_says_what_is_declared(tmp_path):
         ("confidence = 2\n[families.a]\ntexts = 40", "confidence is 2"),
         ("groups = 2\n[families.a]\ntexts = 40", "groups is 2"),
         ("[families.a]\nlisted = [{risk_difference = 'x > 1'}]", "without arm, treated, control. Write them in this"),
+        ("[families.a]\nlisted = [{difference = [{mean = 3}, 'x > 1']}]", "^Family 'a', entry 1 has 3 as mean"),
         ("[families.a]\nlisted = [{covariance = 'x > 1'}]", "without with. Write them in this entry"),
         ("missing = []\n[families.a]\ntexts = 40", "missing is"),
     ],

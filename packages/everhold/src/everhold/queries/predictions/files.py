@@ -223,8 +223,8 @@ class _Reading:
             yield
         except duckdb.Error:
             raise QueryRejected(
-                f"{self.name} cannot be read as predictions. Write a text file in UTF-8, with one prediction of one "
-                "type in each line below the column's name."
+                f"{self.name} cannot be read as predictions. Write a text file in UTF-8, with equal line ends and one "
+                "prediction of one type in each line below the column's name."
             ) from None
 
     def connected(self, *others: Path) -> duckdb.DuckDBPyConnection:

@@ -127,7 +127,7 @@ class Paid(QueryResult):
                 "pay for it. Nothing was charged. Ask something cheaper. quote(...) says what a query costs."
             )
         return (
-            f"With probability {100.0 * self.confidence:.8g}%, and together with all other answers of this holdout, "
+            f"With probability {100.0 * self.confidence:.8g} %, and together with all other answers of this holdout, "
             f"this holds for {self.about or 'the population'}: {self._meaning()} {estimand_in_words(self.about)}"
             f"{order_of_rows(self.rows, ' ')}"
         )
