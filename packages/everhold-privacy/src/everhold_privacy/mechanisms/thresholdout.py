@@ -176,7 +176,7 @@ class _Search:
         return chosen, excess / (self.rows * loss)
 
     def threshold(self, point: Point, leak: float, start: float) -> float:
-        """Return the least threshold at a point."""
+        """Return the least threshold that is proved with the noise scales of a point."""
         chosen, excess = self.scales(point)
         return chosen.least_threshold(excess=excess, leak=leak, beta=self.beta, ratio=self.ratio, start=start)
 

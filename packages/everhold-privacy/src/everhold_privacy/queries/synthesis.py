@@ -102,8 +102,8 @@ class SynthesisQuery(PricedQuery[SyntheticAnswer]):
         """Return the kind and arguments of the query, from which it can be built again."""
         if self.marginals is None:
             raise QueryRejected(
-                "A family of queries cannot be sent to a service, because it is code or as large as its table. Pass "
-                "a number k, for all counts of k columns at a time, or ask where the rows are."
+                "These queries cannot be sent to a service, because they are code or a large table. Pass a number k as "
+                "queries, which means all counts of k columns at a time, or ask on the machine with the sealed rows."
             )
         given = {"queries": self.marginals, "method": self.method, "price": self.price, "rounds": self.rounds}
         return QuerySpec("private_synthesize", self.universe, given)

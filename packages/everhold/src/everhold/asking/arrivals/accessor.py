@@ -172,7 +172,10 @@ class _Moments:
     def row(
         self, moment: str, state: State, tree: Suffix | None = None, *, rows: int = 0, training: int = 0, **more: Any
     ) -> dict[str, Any]:
-        """Apply an arrival and the tree that it opens, and return the timeline's row with both half-widths."""
+        """Count rows that arrived and a tree that they open, and return the timeline's row of this moment.
+
+        The row has the half-width of the next query just before the arrival, and just after it.
+        """
         before = self._within(state) if self.rows else None
         self.rows, self.training = self.rows + rows, self.training + training
         self.arrival = more.get("arrival", self.arrival)
