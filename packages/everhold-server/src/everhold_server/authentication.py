@@ -119,7 +119,7 @@ def _refused(why: str) -> ASGIApp:
 
 
 async def _field(headers: Headers, receive: Receive) -> tuple[str, Receive]:
-    """Return the form's token against forgery, empty if it has none, and a `receive` that gives the whole body again."""
+    """Return a form's token against forgery, empty if it has none, and a `receive` that gives the body anew."""
     kind = headers.get("content-type", "")
     boundary = re.search(r'^multipart/form-data;.*\bboundary="?([^";,]{1,70})"?', kind, re.IGNORECASE)
     if boundary is not None:

@@ -284,7 +284,7 @@ def test_regressors_need_a_range(tmp_path):
         assert search.best_params_ == {"alpha": 1.0}
         assert search.best_answer_.low <= np.sqrt(2.0 / np.pi) <= search.best_answer_.high
         assert search.best_score_ == -search.best_answer_.value
-        with pytest.raises(QueryRejected, match=r"There is no metric 'mse'\. Pass one of accuracy"):
+        with pytest.raises(QueryRejected, match=r"There is no metric 'mse'\. Did you mean 'neg_mean_squared_error'"):
             search.set_params(metric="mse").fit(*holdout.training_rows())
 
 

@@ -215,7 +215,7 @@ def test_aucs_of_two_models_are_compared(holdout):
         (lambda h: h.evaluate(tree(1), by=["x"]), "such as categories or bands"),
         (lambda h: h.evaluate(tree(1), features=FEATURES, where=3), "Pass a condition"),
         (lambda h: h.evaluate(tree(1), features=FEATURES, where="nothing = 1"), "no column"),
-        (lambda h: h.compare(tree(1), tree(2), "unknown"), "Pass one of"),
+        (lambda h: h.compare(tree(1), tree(2), "unknown"), "Name one of"),
         (lambda h: h.compare(tree(1), tree(2), "r2"), "Compare them by neg_mean_squared_error"),
         (
             lambda h: h.evaluate(tree(1), "recall_at_fpr", features=FEATURES, where="x > 0"),

@@ -202,9 +202,10 @@ def metric_named(name: object) -> Metric:
             + (f" {REASONS[name]}." if name in REASONS else ""),
             nearest=REFUSED[name],
         )
+    known = sorted(METRICS)
+    abbreviated = [each for each in known if name == "".join(word[0] for word in each.split("_") if word != "neg")]
     raise QueryRejected(
-        f"There is no metric {brief(name)}. {advice_for(name, sorted(METRICS))}",
-        known=sorted(METRICS),
+        f"There is no metric {brief(name)}. {advice_for(abbreviated[0] if abbreviated else name, known)}", known=known
     )
 
 
