@@ -203,9 +203,10 @@ def metric_named(name: object) -> Metric:
             nearest=REFUSED[name],
         )
     known = sorted(METRICS)
-    abbreviated = [each for each in known if name == "".join(word[0] for word in each.split("_") if word != "neg")]
+    said = name.removesuffix("_score") if isinstance(name, str) else name  # as scikit-learn's functions are called
+    likely = [each for each in known if said in (each, "".join(word[0] for word in each.split("_") if word != "neg"))]
     raise QueryRejected(
-        f"There is no metric {brief(name)}. {advice_for(abbreviated[0] if abbreviated else name, known)}", known=known
+        f"There is no metric {brief(name)}. {advice_for(likely[0] if likely else name, known)}", known=known
     )
 
 
