@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from everhold.dependence import DependenceModel, Independent
@@ -66,8 +66,9 @@ class TableStructure(FileStructure):
     ) -> None:
         """Do nothing, because the caller closes the copied columns."""
 
+    @cached_property
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return columns that lack values in sealed rows and in training rows, see `FileStructure`."""
+        """The columns that lack values in sealed rows, and those that lack values in training rows."""
         sides = self._copies.sides
         somewhere = frozenset[str]().union(*(side.lacking() for side in sides.values()))
         if not self.training_rows or "training" not in sides:

@@ -8,6 +8,7 @@ work is done in log space, since planners look far into the tail.
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -82,7 +83,7 @@ class PrivacyCurve(ABC):
         return float(value) if np.ndim(epsilon) == 0 else np.asarray(value)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon with ``delta(epsilon) <= delta``, infinite if there is none.
+        """Return the smallest epsilon with ``delta(epsilon) <= delta``, infinite if no finite number is one.
 
         Args:
             delta: Delta at which the epsilon holds, in [0, 1].
@@ -110,7 +111,9 @@ class PrivacyCurve(ABC):
 
         high = min(1.0, self._largest_loss())
         while excess(high) > 0:
-            high *= 2.0
+            if high == sys.float_info.max:
+                return math.inf
+            high = min(2.0 * high, sys.float_info.max)
         low = high / 2.0
         while low > 1e-300 and excess(low) <= 0:
             low, high = low / 2.0, low

@@ -180,6 +180,13 @@ def test_epsilon_is_the_inverse_of_delta(curve, log_delta):
         assert curve.log_delta(epsilon * (1 - 1e-9)) >= log_delta - 1e-12
 
 
+@pytest.mark.parametrize("mu", [1e154, 1.7e154, 1e155, 1e300])
+def test_an_epsilon_beyond_all_floating_point_numbers_is_infinite(mu):
+    """It is about half the square of mu, and the search for it ends."""
+    expected = (mu / 2.0) * mu
+    assert GaussianCurve(mu).epsilon(1e-6) == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("curve", EXAMPLES, ids=repr)
 @pytest.mark.parametrize("epsilon", [0.05, 0.15])
 def test_round_trip_to_twelve_digits(curve, epsilon):

@@ -109,7 +109,7 @@ def seal(
             mechanism=mechanism,
         )  # fmt: skip
         _check_independent(request, sealed.columns, mechanism)
-        lacking = structure.lacking()
+        lacking = structure.lacking
         configuration = make_configuration(folder, sealed, mechanism, key, request, whole_groups=whole, lacking=lacking)
         made = Sealed(mechanism, key, configuration, apart, whole, lacking[1])
         check(made)

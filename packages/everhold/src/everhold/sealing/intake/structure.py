@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from everhold.arguments import advice_for
@@ -114,8 +115,9 @@ class FileStructure:
             self._fetch("SET search_path = 'main'")
         self._fetch("DROP SCHEMA narrow CASCADE")
 
+    @cached_property
     def lacking(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the columns with missing values in sealed rows, and those with missing values in training rows."""
+        """The columns with missing values in sealed rows, and those with missing values in training rows."""
         return self._lacking("holdout"), self._lacking("training") if self.training_rows else frozenset()
 
     def _lacking(self, what: str, among: Collection[str] | None = None) -> frozenset[str]:
@@ -146,20 +148,27 @@ class FileStructure:
 
         Truth values are left out, and so are columns of different types, which do not compare.
         """
-        return frozenset(name for name in self._a_few_at_a_time([*self._sealed.columns]) if self._is_apart(name))
+        complete = self._sealed.columns.keys() - self.lacking[0] - self.lacking[1]
+        columns = self._a_few_at_a_time([*self._sealed.columns])
+        return frozenset(name for name in columns if self._is_apart(name, complete=name in complete))
 
-    def _is_apart(self, column: str) -> bool:
-        """Return whether sealed and training rows have no value of a column in common."""
+    def _is_apart(self, column: str, *, complete: bool = False) -> bool:
+        """Return whether sealed and training rows have values of a column, and none in common.
+
+        `complete` is true if the column is known to have a value in every row.
+        """
         kind, name = self._sealed.columns[column].value, quoted(column)
         types = {self._type_of(what, column) for what in self._sets}
         if not self.training_rows or kind == "boolean" or (kind in _BY_TYPE and len(types) > 1):
             return False
-        known = f"NOT ({is_missing(column, self._sealed.columns)})"
+        known = "true" if complete else f"NOT ({is_missing(column, self._sealed.columns)})"
         shared = (
             f"SELECT 1 FROM holdout WHERE {known} AND {name} IN (SELECT {name} FROM training WHERE {known}) LIMIT 1"
         )
         if self._fetch(shared):
             return False
+        if complete:
+            return True
         there = [f"EXISTS (SELECT 1 FROM {what} WHERE {known})" for what in self._sets]
         return all(self._fetch(f"SELECT {', '.join(there)}")[0])
 
