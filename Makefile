@@ -110,8 +110,8 @@ clean: ## remove everything that can be made again
 	$(INSTALL) -c constraints.txt -r requirements-dev.txt
 	@touch $@ .venv/installed-demo
 
-.venv-walks/installed: $(wildcard docs/first-steps/*.md) $(PROJECTS) $(shell find packages/*/src -type f -not -path '*/__pycache__/*')
-	sh .ci/make-walks "$(PYTHON)"
+.venv-walks/installed: .venv/bin/python $(wildcard docs/first-steps/*.md) $(PROJECTS) $(shell find packages/*/src -type f -not -path '*/__pycache__/*')
+	sh .ci/make-walks
 
 .venv-lowest/installed-lowest: $(PROJECTS) .ci/make-lowest .ci/lower_bounds.py
 	sh .ci/make-lowest "$(PYTHON)"
