@@ -1,7 +1,6 @@
 """Competitions: what is received, what is told, and that every place of the final leaderboard is proved."""
 
 import json
-import multiprocessing
 import os
 import signal
 import stat
@@ -9,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from prepared_processes import prepared_processes
 from submission_children import submit_all
 
 import everhold as eh
@@ -586,11 +586,10 @@ def test_killed_processes_lose_nothing_and_count_nothing_twice(tmp_path, feedbac
     contest(
         tmp_path, row_id=None, holdout={"x": np.arange(ROWS), "y": TRUTH}, teams=4, submissions=500, feedback=feedback
     ).close()
-    storage, context = f"sqlite:///{tmp_path}/contest.db", multiprocessing.get_context("spawn")
-    children = []
+    storage, children = f"sqlite:///{tmp_path}/contest.db", []
     for worker in range(2):
-        ready = context.Event()
-        child = context.Process(target=submit_all, args=(storage, "contest", worker, ready))
+        ready = prepared_processes.Event()
+        child = prepared_processes.Process(target=submit_all, args=(storage, "contest", worker, ready))
         child.start()
         children.append((child, ready))
     for child, ready in children:

@@ -1,11 +1,11 @@
 """True if there is room for a submission is decided once, before anything is told; what was told is on the board."""
 
-import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from contest_samples import ROWS, TRUTH, address, contest, findings, model, teams_of
+from prepared_processes import prepared_processes
 from submission_children import submit_some, submit_until_killed
 
 import everhold as eh
@@ -74,10 +74,9 @@ def test_threads_at_the_limit_are_told_exactly_what_is_received(tmp_path, feedba
 @pytest.mark.parametrize("feedback", ["none", "leader"])
 def test_processes_at_the_limit_are_told_exactly_what_is_received(tmp_path, feedback):
     holdout = contest(tmp_path, feedback=feedback, teams=2, submissions=5)
-    context = multiprocessing.get_context("spawn")
-    queue, start = context.Queue(), context.Event()
+    queue, start = prepared_processes.Queue(), prepared_processes.Event()
     children = [
-        context.Process(
+        prepared_processes.Process(
             target=submit_some,
             args=(address(tmp_path), "contest", team, range(4 * number, 4 * number + 4), queue, start),
         )
@@ -111,8 +110,9 @@ def test_a_process_that_is_killed_between_receiving_and_telling_leaves_no_ghost(
     guess = {"guess": 0.9} if feedback == "score" else {}
     with contest(tmp_path, feedback=feedback) as holdout:
         holdout.competition.submit(model(0.55, 1), team="base", **({"guess": 0.55} if guess else {}))
-        context = multiprocessing.get_context("spawn")
-        child = context.Process(target=submit_until_killed, args=(address(tmp_path), "contest", "owls", 3, told_too))
+        child = prepared_processes.Process(
+            target=submit_until_killed, args=(address(tmp_path), "contest", "owls", 3, told_too)
+        )
         child.start()
         child.join(120)
         assert child.exitcode == -9

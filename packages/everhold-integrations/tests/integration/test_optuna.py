@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from multiprocessing import get_context
 
 import holdout_samples
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 from optuna.trial import TrialState
 from optuna_children import cut, optimize
+from prepared_processes import prepared_processes
 from sklearn.model_selection import cross_val_score
 from sklearn.tree import DecisionTreeClassifier
 
@@ -173,9 +173,8 @@ def test_processes_that_share_a_study_leave_what_is_kept(tmp_path):
     study = study_of(storage=study_storage, study_name="shared")
     mechanism = holdout_samples.guess_and_check(queries=QUERIES)
     holdout_samples.create(tmp_path, mechanism=mechanism).close()
-    context = get_context("spawn")
     children = [
-        context.Process(target=optimize, args=(f"sqlite:///{tmp_path}/study.db", study_storage, 20, KEEP))
+        prepared_processes.Process(target=optimize, args=(f"sqlite:///{tmp_path}/study.db", study_storage, 20, KEEP))
         for _ in range(2)
     ]
     for child in children:

@@ -1,11 +1,11 @@
 """The pytest plugin: sealed tests are cases, the verdict is the exit code, and errors charge nothing."""
 
-import multiprocessing
 import os
 import re
 import sys
 
 import pytest
+from prepared_processes import prepared_processes
 
 import everhold as eh
 
@@ -22,12 +22,6 @@ def test_other():
 
 
 PYTEST = ("-q", "-p", "everhold_integrations.pytest_plugin", "-p", "no:cacheprovider")
-_begun = multiprocessing.get_context("forkserver")  # a process that has imported what each session imports
-_begun.set_forkserver_preload([
-    "pytest", "scipy.special", "duckdb", "everhold.suites", "everhold.asking.creation", "everhold.gates.cases",
-    "everhold.gates.checks", "everhold.sealing.intake.files", "everhold.cli.gates",
-    "everhold_integrations.pytest_plugin",
-])  # fmt: skip
 
 
 def run_session(folder, options, variables, output):
@@ -51,7 +45,7 @@ def session(tmp_path):
     def call(*options, right=10, other="fine"):
         given = [*PYTEST, "--everhold-storage=suite.db", *options]
         variables, output = {**alone, "RIGHT": str(right), "OTHER": other}, tmp_path.parent / "output.txt"
-        child = _begun.Process(target=run_session, args=(tmp_path, given, variables, output))
+        child = prepared_processes.Process(target=run_session, args=(tmp_path, given, variables, output))
         child.start()
         child.join()
         call.output = output.read_text()

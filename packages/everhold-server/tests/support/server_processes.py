@@ -1,6 +1,5 @@
 """Server processes that are killed and started anew, and the account of what their clients were told."""
 
-import multiprocessing
 import os
 import socket
 import sys
@@ -9,12 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PATIENCE = 60.0  # seconds
+from prepared_processes import prepared_processes
 
-_starts_at_once = multiprocessing.get_context("forkserver")
-_starts_at_once.set_forkserver_preload([
-    "everhold.cli.application", "everhold.holdout", "everhold_server.mcp", "everhold_server", "uvicorn",
-])  # fmt: skip
+PATIENCE = 60.0  # seconds
 
 
 def run_command(arguments, log):
@@ -53,7 +49,7 @@ class Server:
     def start(self):
         """Start it; it listens soon after."""
         wanted = [*self.command, "--port", str(self.port)]
-        self.process = _starts_at_once.Process(target=run_command, args=(wanted, self._log), daemon=True)
+        self.process = prepared_processes.Process(target=run_command, args=(wanted, self._log), daemon=True)
         self.process.start()
 
     def kill(self):

@@ -1,10 +1,9 @@
 """Two processes that ask at once share one budget."""
 
-import multiprocessing
-
 import pytest
 from holdout_children import surprise_often
 from holdout_samples import ROWS, create
+from prepared_processes import prepared_processes
 
 from everhold import Holdout, Thresholdout, VacuousGuaranteeWarning
 
@@ -17,9 +16,10 @@ def test_two_processes_never_overspend(tmp_path):
     storage = f"sqlite:///{tmp_path}/study.db"
     with pytest.warns(VacuousGuaranteeWarning):
         create(tmp_path, mechanism=mechanism, training=None, allow_vacuous=True).close()
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(2), context.Queue()
-    children = [context.Process(target=surprise_often, args=(storage, n, barrier, results)) for n in range(2)]
+    barrier, results = prepared_processes.Barrier(2), prepared_processes.Queue()
+    children = [
+        prepared_processes.Process(target=surprise_often, args=(storage, n, barrier, results)) for n in range(2)
+    ]
     for child in children:
         child.start()
     charged = sum(results.get(timeout=60) for _ in children)

@@ -1,7 +1,6 @@
 """Processes that are killed while they append rows, with two processes asking beside them."""
 
 import json
-import multiprocessing
 import random
 import sys
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from append_children import ROWS, append_until_killed, ask_until_stopped, batch
+from prepared_processes import prepared_processes
 
 import everhold as eh
 from everhold.ledger import verify
@@ -30,19 +30,18 @@ def killed(folder, kills, *, longest=0.6):
     Raises:
         AssertionError: If a batch is lost, doubled or half there, or an answer that was told is not in the ledger.
     """
-    storage, context, rng = f"sqlite:///{folder}/s.db", multiprocessing.get_context("forkserver"), random.Random(0)
-    context.set_forkserver_preload(["append_children", "everhold.holdout", "everhold.asking.arrivals.appending"])
+    storage, rng = f"sqlite:///{folder}/s.db", random.Random(0)
     planning = eh.Planning(grows=True, allow_vacuous=True)
     with warnings.catch_warnings(action="ignore"):  # of a promise that is weak for so few rows
         eh.Holdout.create(storage, "h", holdout=batch(0), queries=20_000, surprises=5, planning=planning).close()
-    stop, asked = context.Event(), [folder / f"asked-{seed}" for seed in (0, 1)]
-    beside = [context.Process(target=ask_until_stopped, args=(storage, asked[n], stop, n)) for n in (0, 1)]
+    stop, asked = prepared_processes.Event(), [folder / f"asked-{seed}" for seed in (0, 1)]
+    beside = [prepared_processes.Process(target=ask_until_stopped, args=(storage, asked[n], stop, n)) for n in (0, 1)]
     for process in beside:
         process.start()
     before = 0
     try:
         for kill in range(kills):
-            child = context.Process(target=append_until_killed, args=(storage, folder / "appended"))
+            child = prepared_processes.Process(target=append_until_killed, args=(storage, folder / "appended"))
             child.start()
             while kill % 3 and child.is_alive() and len(notes(folder / "appended")) == before:
                 child.join(0.01)  # every third one may be killed before its first batch

@@ -1,6 +1,5 @@
 """Several processes at once, and processes that are killed."""
 
-import multiprocessing
 import random
 import time
 
@@ -14,6 +13,7 @@ from ledger_children import (
 )
 from ledger_samples import KEY, new_study
 from postgres_cluster import running_cluster
+from prepared_processes import prepared_processes
 
 from everhold.ledger import Ledger, LedgerStore, verify
 
@@ -21,20 +21,12 @@ WORKERS = 4
 FINGERPRINT = 64  # hexadecimal digits
 
 
-@pytest.fixture(scope="module")
-def processes():
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["everhold.ledger.store"])
-    return context
-
-
-def run_at_once(processes, target, url, *arguments):
+def run_at_once(target, url, *arguments):
     """What each of the workers put into its queue, started together."""
-    barrier, results = processes.Barrier(WORKERS), processes.Queue()
+    barrier, results = prepared_processes.Barrier(WORKERS), prepared_processes.Queue()
     workers = [
-        processes.Process(target=target, args=(url, number, barrier, results, *arguments)) for number in range(WORKERS)
+        prepared_processes.Process(target=target, args=(url, number, barrier, results, *arguments))
+        for number in range(WORKERS)
     ]
     for worker in workers:
         worker.start()
@@ -45,8 +37,8 @@ def run_at_once(processes, target, url, *arguments):
 
 
 @pytest.mark.slow
-def test_four_processes_never_overspend_and_lose_nothing(processes, store, record, url):
-    reported = run_at_once(processes, ask_many, url, 250, False)
+def test_four_processes_never_overspend_and_lose_nothing(store, record, url):
+    reported = run_at_once(ask_many, url, 250, False)
     granted = sorted(number for part in reported for number in part)
     assert granted == list(range(1, CAP + 1))
     assert store.head(record.id).charged == store.head(record.id).state["spent"] == CAP
@@ -55,13 +47,13 @@ def test_four_processes_never_overspend_and_lose_nothing(processes, store, recor
 
 
 @pytest.mark.slow
-def test_with_a_state_from_outside_the_transaction_they_would_overspend(processes, store, record, url):
-    run_at_once(processes, ask_many, url, 250, True)
+def test_with_a_state_from_outside_the_transaction_they_would_overspend(store, record, url):
+    run_at_once(ask_many, url, 250, True)
     assert store.head(record.id).charged > CAP
 
 
-def test_processes_may_create_the_same_ledger_at_once(processes, url):
-    outcomes = run_at_once(processes, create_at_once, url)
+def test_processes_may_create_the_same_ledger_at_once(url):
+    outcomes = run_at_once(create_at_once, url)
     assert sorted(outcomes) == ["HoldoutRejected"] * (WORKERS - 1) + ["both"]
     with LedgerStore.open(url, create=False) as store:
         assert store.names() == ["study", *(f"study {number}" for number in range(WORKERS))]
@@ -81,13 +73,13 @@ def acknowledged_in(file):
 
 
 @pytest.mark.slow
-def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record, url, tmp_path):
+def test_what_was_acknowledged_survives_a_hundred_kills(store, record, url, tmp_path):
     acknowledged = tmp_path / "acknowledged"
     acknowledged.touch()
     randomness = random.Random(7)
     lines = []
     for kill in range(100):
-        child = processes.Process(target=commit_until_killed, args=(url, acknowledged))
+        child = prepared_processes.Process(target=commit_until_killed, args=(url, acknowledged))
         size = acknowledged.stat().st_size
         child.start()
         if kill % 4:  # every fourth is killed while it starts and opens, the others between or within commits
@@ -105,9 +97,7 @@ def test_what_was_acknowledged_survives_a_hundred_kills(processes, store, record
 
 
 @pytest.mark.slow
-def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(
-    processes, postgres_installed, tmp_path
-):
+def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(postgres_installed, tmp_path):
     """Each of the workers is killed and replaced for some seconds, while the server crashes and comes back."""
     acknowledged, randomness = tmp_path / "acknowledged", random.Random(11)
     acknowledged.touch()
@@ -116,7 +106,7 @@ def test_killed_clients_and_a_restarted_server_lose_nothing_and_never_overspend(
         url, workers = store.url, []
 
         def start():
-            worker = processes.Process(target=commit_up_to_the_cap_until_killed, args=(url, acknowledged))
+            worker = prepared_processes.Process(target=commit_up_to_the_cap_until_killed, args=(url, acknowledged))
             worker.start()
             workers.append(worker)
 

@@ -3,10 +3,10 @@
 import copy
 import os
 import pickle
-from multiprocessing import get_context
 
 import pytest
 from holdout_samples import create
+from prepared_processes import prepared_processes
 
 from everhold import Holdout, HoldoutNotFound
 
@@ -50,7 +50,7 @@ def test_copies_are_handles_of_the_same_holdout(tmp_path):
 
 def test_workers_ask_the_same_budget(tmp_path):
     with create(tmp_path) as holdout:
-        with get_context("spawn").Pool(1) as pool:
+        with prepared_processes.Pool(1) as pool:
             asked = pool.apply(_ask, (holdout,))
         assert holdout.ask("delay > 0").value == asked
         assert holdout.remaining["queries"] == 59

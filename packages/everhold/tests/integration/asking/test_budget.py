@@ -1,7 +1,6 @@
 """Parts of the budget for named analysts: nobody spends more, refusals tell nothing, the ledger shows all of it."""
 
 import json
-import multiprocessing
 import sqlite3
 import tempfile
 from functools import partial
@@ -12,6 +11,7 @@ from holdout_samples import ROWS, copied, create, guess_and_check, rows
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from prepared_processes import prepared_processes
 
 import everhold as eh
 from everhold import Holdout
@@ -452,9 +452,10 @@ def test_processes_cannot_overspend_an_allotment(tmp_path, kind, request):
     storage = f"sqlite:///{tmp_path}/study.db" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     with Holdout.create(storage, "study", holdout=rows(0), mechanism="gaussian", queries=60) as holdout:
         holdout.allot("a", queries=7)
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(2), context.Queue()
-    children = [context.Process(target=spend_all, args=(storage, number, barrier, results)) for number in range(2)]
+    barrier, results = prepared_processes.Barrier(2), prepared_processes.Queue()
+    children = [
+        prepared_processes.Process(target=spend_all, args=(storage, number, barrier, results)) for number in range(2)
+    ]
     for child in children:
         child.start()
     answered = sum(results.get(timeout=60) for _ in children)

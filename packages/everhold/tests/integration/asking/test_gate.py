@@ -1,12 +1,12 @@
 """Keep or revert: real steps are promoted and luck is not, by many processes, after a restart, and within limits."""
 
 import json
-import multiprocessing
 from functools import partial
 
 import numpy as np
 import pytest
 from gate_children import challenge_all
+from prepared_processes import prepared_processes
 from sealed_copies import copy_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, recall_score
@@ -252,10 +252,9 @@ def test_two_processes_share_one_champion_and_every_promotion_beats_the_one_befo
     np.save(tmp_path / "models.npy", np.array(models[1:]))
     with create(tmp_path) as holdout:
         holdout.gate(eh.accuracy, champion=champion)
-    context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(2), context.Queue()
+    barrier, results = prepared_processes.Barrier(2), prepared_processes.Queue()
     storage = f"sqlite:///{tmp_path}/study.db"
-    children = [context.Process(target=challenge_all, args=(storage, n, barrier, results)) for n in range(2)]
+    children = [prepared_processes.Process(target=challenge_all, args=(storage, n, barrier, results)) for n in range(2)]
     for child in children:
         child.start()
     told = [verdict for _ in children for verdict in results.get(timeout=100)]

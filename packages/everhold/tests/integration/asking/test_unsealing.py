@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-import multiprocessing
 import shutil
 import sqlite3
 import struct
@@ -12,6 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from holdout_samples import create, guess_and_check, rows
+from prepared_processes import prepared_processes
 from sealed_copies import copy_of
 from unsealing_children import unseal_between_queries
 
@@ -235,9 +235,11 @@ def test_a_short_query_is_refused_if_the_study_is_unsealed_before_its_transactio
 
 def test_several_processes_unseal_once_and_whatever_was_answered_is_told(tmp_path):
     create(tmp_path).close()
-    context, storage = multiprocessing.get_context("spawn"), f"sqlite:///{tmp_path}/study.db"
-    barrier, results = context.Barrier(2), context.Queue()
-    children = [context.Process(target=unseal_between_queries, args=(storage, n, barrier, results)) for n in range(2)]
+    barrier, results = prepared_processes.Barrier(2), prepared_processes.Queue()
+    storage = f"sqlite:///{tmp_path}/study.db"
+    children = [
+        prepared_processes.Process(target=unseal_between_queries, args=(storage, n, barrier, results)) for n in range(2)
+    ]
     for child in children:
         child.start()
     reports = [results.get(timeout=60) for _ in children]
