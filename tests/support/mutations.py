@@ -129,6 +129,8 @@ def main(wanted: list[str]) -> int:
 _INTERVALS = "everhold/unit/guarantees/intervals"
 _LEVELS = f"{_INTERVALS}/test_levels_of_parts.py"
 _FAILING = "everhold/statistical/test_shares_of_failing_rows.py"
+_WORK = "test_the_work_of_an_interval_does_not_tell_how_many_sealed_rows_count"
+_LOOKING = f"everhold/integration/test_holdout_looking.py::{_WORK}"
 _EXACT = "everhold/unit/mechanisms/test_guess_and_check_exact.py"
 _WORLDS = "everhold/unit/mechanisms/test_guess_and_check_worlds.py"
 _STEPS = "everhold/unit/mechanisms/test_levels_of_steps.py"
@@ -309,6 +311,22 @@ MUTATIONS = [
         "_FEWEST_NATS = math.log(2.0)",
         "_FEWEST_NATS = 0.0",
         (f"{_INTERVALS}/test_means.py",),
+    ),
+    Mutation(
+        "S8",
+        "the time of a mean among some rows does not tell how many count",
+        "everhold/sealing/rows/evaluated_rows.py",
+        'if need == "pairs" and yes_no[-1]',
+        'if need == "" and yes_no[-1]',
+        (_LOOKING,),
+    ),
+    Mutation(
+        "S8",
+        "the time of an AUC does not tell how many rows are positive",
+        f"{_CORE}/ranking.py",
+        "return units_of(np.clip(seen.units, 0.0, 1.0), np.ones(len(seen.units)))\n\n    def interval",
+        "return _single(seen.units)\n\n    def interval",
+        (_LOOKING,),
     ),
     Mutation(
         "S7",

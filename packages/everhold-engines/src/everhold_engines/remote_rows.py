@@ -300,7 +300,8 @@ class RemoteRows(RowStore):
         """
         alike: dict[tuple[Needs, int], list[int]] = {}
         for place, need in enumerate(needs):
-            across = across_of(self, need, queries[place].yes_no, group_by, unit)
+            parts = parts_of_ratio(queries[place]) or (queries[place],)
+            across = across_of(self, need, [part.yes_no for part in parts], group_by, unit)
             alike.setdefault((need, across), []).append(place)
         counted: dict[int, tuple[int, Any]] = {}
         for (need, across), places in sorted(alike.items()):

@@ -8,6 +8,7 @@ from holdout_samples import ROWS, create, guess_and_check, rows
 
 import everhold as eh
 from everhold import mean
+from everhold.guarantees.intervals import joint
 from everhold.ledger.store import all_entries
 from everhold.queries.means.distribution import variance
 from everhold.sealing.rows.table import StoredRows
@@ -196,3 +197,32 @@ def test_a_strict_refusal_says_that_nothing_was_charged(tmp_path):
         holdout.ask("delay > 0")
         with blindfolded(), pytest.raises(eh.BudgetExhausted, match="nothing was charged"):
             holdout.ask("delay > 1", strict=True)
+
+
+COUNTING = {
+    "mean among some rows": lambda scores: mean("x", low=0, high=1, given="y = 1"),
+    "AUC of known scores": lambda scores: eh.auc(scores),
+    "difference of two AUCs": lambda scores: eh.difference(eh.auc(scores), eh.auc(1.0 - scores)),
+}
+
+
+@pytest.mark.parametrize("query", COUNTING.values(), ids=COUNTING)
+def test_the_work_of_an_interval_does_not_tell_how_many_sealed_rows_count(query, tmp_path, monkeypatch):
+    """A silent answer tells nothing, so its time may not tell how many of the sealed rows are in the condition."""
+    rng, kinds = np.random.default_rng(0), []
+    plain = joint.JointBets.gains
+    monkeypatch.setattr(
+        joint.JointBets, "gains", lambda bets, paths: kinds.append(len(bets.counts)) or plain(bets, paths)
+    )
+    most = {}
+    for share in (0.02, 0.98):
+        sealed = {"x": rng.random(8_000), "y": (rng.random(8_000) < share).astype(int)}
+        training = {"x": rng.random(300), "y": (rng.random(300) < 0.3).astype(int)}
+        with eh.Holdout.create(
+            tmp_path / "s.db", f"share{share}", holdout=sealed, training=training, label="y", queries=9,
+            mechanism="guess_and_check",
+        ) as holdout:  # fmt: skip
+            kinds.clear()
+            holdout.ask(query(rng.random(8_000)), silent=True, guess=0.5)
+            most[share] = max(kinds)
+    assert max(most.values()) <= 1_100, most

@@ -144,8 +144,9 @@ class RowsContract:
         monkeypatch.setattr(sums, "MOST_KINDS", most_kinds)
         means, ratio = asked(*_TEXTS), joined("ratio", _TEXTS[2], _TEXTS[1])
         yes_no = joined("ratio", _TEXTS[4], _TEXTS[0])
-        bound = [*means, *means, joined("difference", _TEXTS[1], _TEXTS[2]), ratio, ratio, yes_no, yes_no]
-        needs: list[Any] = ["cells"] * 6 + ["groups"] * 6 + ["cells", "pairs", "group_pairs", "pairs", "group_pairs"]
+        among_some = joined("ratio", _TEXTS[2], _TEXTS[0])
+        bound = [*means, *means, joined("difference", _TEXTS[1], _TEXTS[2]), ratio, ratio, yes_no, yes_no, among_some]
+        needs: list[Any] = ["cells"] * 6 + ["groups"] * 6 + ["cells", *["pairs", "group_pairs"] * 2, "pairs"]
         found, expected = (stored.evaluate(bound, needs, group_by="patient", unit=unit) for stored in (there, here))
         assert np.array_equal(found[0], expected[0])
         assert all(_same(one, other) for one, other in zip(found[1], expected[1], strict=True))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everhold.sealing.rows.sums import cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
+from everhold.guarantees.intervals.betting import RatioBetting
+from everhold.sealing.rows.sums import COUNTED_ACROSS, cells_of, exact_sums, group_sums_of, pairs_of, row_pairs_of
 
 UNITS = [1, 3, 100, 256, 1000, 2**30, 3 * 2**40, 2**54 + 1, 2**56]
 
@@ -56,3 +57,20 @@ def test_pairs_are_counted_in_the_order_of_denominator_and_numerator(unit, rows)
         kinds = zip(found.denominators.tolist(), found.numerators.tolist(), strict=True)
         assert list(zip(kinds, found.counts.tolist(), strict=True)) == counted
         assert set(found.sizes.tolist()) <= {1}
+
+
+@pytest.mark.parametrize("counting", [0.0, 0.01, 0.5, 1.0])
+def test_rows_that_count_are_shown_in_cells_and_the_interval_is_hardly_wider(counting):
+    unit, rows, rng = 2**30, 5_000, np.random.default_rng(7)
+    counts = rng.random(rows) < counting
+    numerators = np.where(counts, rng.beta(2.0, 60.0, rows) * unit, 0).astype(np.int64)
+    exact = row_pairs_of(numerators, counts * unit, unit=unit)
+    found = row_pairs_of(numerators, counts * unit, unit=unit, across=COUNTED_ACROSS)
+    assert len(found.counts) <= COUNTED_ACROSS + 2
+    for one, other in [(found.numerators, exact.numerators), (found.denominators, exact.denominators), (1, 1)]:
+        assert np.sum(one * found.counts) == pytest.approx(float(np.sum(other * exact.counts)), rel=1e-12)
+    bets = RatioBetting(rows, exact)
+    (low, high), (least, most) = bets.interval(found, 8.0), bets.interval(exact, 8.0)
+    assert low <= least + 1e-9
+    assert most - 1e-9 <= high
+    assert high - low <= 1.01 * (most - least)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Bounds = Callable[["NDArray[np.float64]", "NDArray[np.float64]"], tuple[float, float]]
 """From lower and upper ends of the parts, shape (parts,) each, to the least and the largest score in between."""
 
-_MOST_KINDS = 2**12  # beyond them, values are lotteries over the ends of a cell
-_FINE = 2**12  # cells of [0, 1]
+_MOST_KINDS = 2**10  # beyond them, values are lotteries over the ends of a cell, and the time hardly tells their number
+_FINE = 2**10  # cells of [0, 1]
 _MOST_RATIO = 1e12
 _LEAST_ERROR, _ROUNDING = 1e-9, 1e-12
 

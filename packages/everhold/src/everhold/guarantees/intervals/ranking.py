@@ -151,7 +151,7 @@ class ScoreBets(Bets):
         return _single(values, max(self.expected_units, 1.0) / _PLANNED)
 
     def _units(self, seen: SeenScores) -> Units:
-        return _single(seen.units)
+        return units_of(np.clip(seen.units, 0.0, 1.0), np.ones(len(seen.units)))
 
     def interval(self, seen: SeenScores, nats: float) -> tuple[float, float]:
         """Return both ends of the interval, which contains the value over all pairs; 0 and 1 if a class is empty."""

@@ -196,11 +196,15 @@ def _seen(models: tuple[Judged, ...], setting: Setting, reach: float) -> ranking
 
 
 def area_of(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """Return the AUC over all pairs of rows, 1/2 if a class is empty. Both arrays have the shape (rows,)."""
-    positives = int(np.count_nonzero(positive))
-    if positives in (0, len(scores)):
-        return _HALF
-    return float(auc_of(scores, positive, positives=positives, negatives=len(scores) - positives))
+    """Return the AUC over all pairs of rows, 1/2 if a class is empty. Both arrays have the shape (rows,).
+
+    It is computed from the ranks of all rows, so that the time does not tell how many rows are positive.
+    """
+    from scipy.stats import rankdata  # it takes longer to load than all else of an ask about a mean
+
+    doubled, positives = 2 * rankdata(scores) - 1, int(np.count_nonzero(positive))  # scores below and not above
+    pairs = 2 * positives * (len(scores) - positives)
+    return (int(doubled @ positive) - positives**2) / pairs if pairs else _HALF
 
 
 _ALL = Fraction(1)

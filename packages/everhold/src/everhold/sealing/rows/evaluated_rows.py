@@ -20,6 +20,7 @@ import numpy as np
 from everhold.progress import progress
 from everhold.sealing.rows.code_trials import EstimatedValues, predicted_once, public_values, sealed_values
 from everhold.sealing.rows.sums import (
+    COUNTED_ACROSS,
     apart_of,
     cells_across,
     cells_of,
@@ -287,10 +288,10 @@ def _shown(
     parts = [parts_of_ratio(queries[place]) or (queries[place],) for place in left]
     grids = iter(grids_of(rows, [part for own in parts for part in own], unit=unit))
     for place, own in zip(left, parts, strict=True):
-        yes_no = all(part.yes_no for part in own)
         if needs[place] == "apart":
             shown[place] = apart_of(queries[place], next(grids))
             continue
+        yes_no = [part.yes_no for part in own]
         shown[place] = _summary(rows, needs[place], [next(grids) for _ in own], group_by, unit, yes_no=yes_no)
     return [shown[place] for place in range(len(queries))]
 
@@ -302,11 +303,11 @@ def _summary(
     group_by: str | None,
     unit: int,
     *,
-    yes_no: bool = False,
+    yes_no: Sequence[bool] = (False,),
 ) -> tuple[int, Any]:
     """Return the total and the statistics of one query, from its row values or from those of a ratio's parts.
 
-    `yes_no` is true if every row value is 0 or 1.
+    `yes_no` says of each part whether every row value is 0 or 1.
     """
     if need == "cells":
         cells = cells_of(grids[0], unit=unit)
@@ -327,17 +328,19 @@ def _summary(
     return ratio_of_sums(rows.rows, part, whole, unit), pairs
 
 
-def across_of(rows: RowStore, need: Needs, yes_no: bool, group_by: str | None, unit: int) -> int:
+def across_of(rows: RowStore, need: Needs, yes_no: Sequence[bool], group_by: str | None, unit: int) -> int:
     """Return the number of bins along each axis of the histogram of units, or 0 if each unit has its own bin.
 
-    `yes_no` is true if all row values are 0 or 1.
+    `yes_no` says of the query, or of both parts of a ratio, whether every row value is 0 or 1.
     """
     if need in ("cells", "total"):
         return 0
+    if need == "pairs" and yes_no[-1] and not all(yes_no) and rows.rows > COUNTED_ACROSS and not unit % COUNTED_ACROSS:
+        return COUNTED_ACROSS
     sizes, counts = np.ones(1, dtype=np.int64), np.full(1, rows.rows)
     if need != "pairs":
         sizes, counts = rows._sizes_of_groups(named(group_by))
-    return cells_across(sizes, counts, axes=1 if need == "groups" else 2, unit=unit, yes_no=yes_no)
+    return cells_across(sizes, counts, axes=1 if need == "groups" else 2, unit=unit, yes_no=all(yes_no))
 
 
 def _grouped(

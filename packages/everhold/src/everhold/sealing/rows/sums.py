@@ -7,8 +7,9 @@ be faster for values that are equal or in order already.
 
 There may be as many sums of groups, or pairs of a ratio, as there are groups or rows. From `MOST_KINDS` on they are
 binned: units of one size whose sums lie in one cell of a coarse grid are replaced by a mixture of the cell's corners
-with the same mean, which can only widen an interval (`everhold.guarantees.intervals.joint`, *Summaries*). Only public
-facts decide whether they are binned.
+with the same mean, which can only widen an interval (`everhold.guarantees.intervals.joint`, *Summaries*). A mean among
+some rows is binned from `COUNTED_ACROSS` rows on, because the time of its interval would tell how many rows count.
+Only public facts decide whether units are binned.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 MOST_KINDS = 2**20
 """So many different groups, or pairs, are told apart: some 32 MB of whole numbers."""
+
+COUNTED_ACROSS = 2**10
+"""Bins of the numerators of a ratio whose denominators are 0 or 1, and the rows up to which they are not binned."""
 
 _LANES = 8
 _MOST_UNIT = 2**54  # times 256 is less than 2^63
@@ -55,13 +59,19 @@ def cells_of(grid: NDArray[np.int64], *, unit: int) -> Cells:
     else:
         edges = np.array([-(-place * unit // CELLS) for place in range(1, CELLS)], dtype=np.int64)
         cell = np.searchsorted(edges, grid, side="right")
-    places = np.minimum(cell, CELLS - 1) * _LANES
+    return Cells(*_histogram(np.minimum(cell, CELLS - 1), grid, CELLS, unit), unit)
+
+
+def _histogram(
+    cells: NDArray[np.int64], values: NDArray[np.int64], number: int, unit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many values each cell has, and their exact sum, both of shape (number,)."""
+    places = cells * _LANES
     for lane in range(_LANES):
         places[lane::_LANES] += lane
-    size = CELLS * _LANES
-    counts = np.bincount(places, minlength=size).reshape(CELLS, _LANES).sum(axis=1)
-    sums = exact_sums(grid, places, size, unit=unit).reshape(CELLS, _LANES).sum(axis=1)
-    return Cells(counts.astype(np.int64), sums, unit)
+    counts = np.bincount(places, minlength=number * _LANES).reshape(number, _LANES).sum(axis=1)
+    sums = exact_sums(values, places, number * _LANES, unit=unit).reshape(number, _LANES).sum(axis=1)
+    return counts.astype(np.int64), sums
 
 
 def exact_sums(values: NDArray[np.int64], places: NDArray[np.int64], size: int, *, unit: int) -> NDArray[np.int64]:
@@ -107,7 +117,17 @@ def group_sums_of(
 def row_pairs_of(
     numerators: NDArray[np.int64], denominators: NDArray[np.int64], *, unit: int, across: int = 0
 ) -> Pairs:  # fmt: skip
-    """Return rows as pairs in the order of denominator and numerator, with equal pairs counted."""
+    """Return rows as pairs in the order of denominator and numerator, with equal pairs counted.
+
+    If ``across`` is `COUNTED_ACROSS`, every denominator has to be 0 or ``unit``.
+    """
+    if across == COUNTED_ACROSS:
+        cells = np.where(denominators > 0, np.minimum(numerators // (unit // across), across - 1) + 1, 0)
+        counts, sums = _histogram(cells, numerators, across + 1, unit)
+        filled = np.flatnonzero(counts)
+        places = np.maximum(filled - 1, 0), (filled > 0) * (across - 1)
+        both = sums[filled], counts[filled] * (filled > 0) * unit
+        return pair_lotteries(np.ones_like(filled), places, counts[filled], both, across=across, unit=unit)
     if unit > _MOST_KEYED or across:
         return pairs_of(np.ones(len(numerators), dtype=np.int64), numerators, denominators, unit=unit, across=across)
     (keys,), counts = _counted(denominators * (unit + 1) + numerators)
