@@ -2165,6 +2165,14 @@ MUTATIONS = [
     ),
     Mutation(
         "results",
+        "of a text file of predictions no sign is guessed, so that no text changes and no line is left out",
+        "everhold/queries/predictions/files.py",
+        '{"quotechar": \'"\', "escapechar": \'"\', "comment": "", "skiprows": 0}',
+        "{}",
+        ("everhold/integration/queries/test_predictions.py::test_of_a_text_file_nothing_is_guessed_but_the_types",),
+    ),
+    Mutation(
+        "results",
         "a metric replaces no other metric of its name, and no id",
         "everhold/gates/files.py",
         "    if twice is None:\n",

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from holdout_samples import ROWS, copied, create, rows
 
+import everhold as eh
 from everhold import (
     HoldoutRejected,
     QueryRejected,
@@ -22,6 +23,7 @@ from everhold import (
 )
 from everhold.queries.means.distribution import histogram
 from everhold.queries.predictions.arrays import PredictionTable
+from everhold.queries.predictions.files import SomeColumns, read_predictions
 from everhold_privacy.queries.choice import PrivateChoiceQuery
 
 IDS = np.arange(ROWS) + 7
@@ -248,3 +250,28 @@ def test_without_row_ids_a_shuffled_index_is_refused_and_a_counted_one_is_not(tm
         with pytest.raises(QueryRejected, match=r"Pass predictions.to_numpy\(\)"):
             holdout.ask(accuracy(form(LABELS[ORDER], index=ORDER)))
         assert holdout.ask(accuracy(form(LABELS, index=range(len(LABELS))))).source == "holdout"
+
+
+@pytest.mark.filterwarnings("ignore::everhold.errors.EverholdWarning")
+def test_of_a_text_file_nothing_is_guessed_but_the_types(tmp_path):
+    """Quotation marks of another kind and hashes belong to the texts; a sniffer takes them for signs of the format."""
+    ids = [f"{'#' * (n % 7 == 0)}{n}" for n in range(60)]
+    said = ["'a'" if n % 3 else "a" for n in range(60)]
+    rows = {"id": ids, "y": said, "x": np.arange(60.0)}
+    with eh.Holdout.create(
+        f"sqlite:///{tmp_path}/h.db", "h", holdout=rows, label="y", queries=5,
+        rows=eh.Rows(row_id="id", features="public", classes=["a", "'a'"], equal_rows=True),
+        mechanism=eh.GuessAndCheck(rows=60, queries=5, surprises=1, tolerance=0.9, grid=10),
+        planning=eh.Planning(allow_vacuous=True),
+    ) as made:  # fmt: skip
+        for ending, sign in ((".csv", ","), (".tsv", "\t")):
+            path = tmp_path / f"p{ending}"
+            lines = [sign.join(pair) for pair in zip(ids, said, strict=True)]
+            path.write_text("\n".join([f"id{sign}prediction", *lines]))
+            table = read_predictions(path, made.schema, column=None)
+            assert made.ask(eh.accuracy(table), guess=1.0).value == 1.0
+            assert SomeColumns(path, made.schema).read(["prediction"])["prediction"].tolist() == said
+        for head in ("id,id", "id,prediction,prediction"):
+            (tmp_path / "p.csv").write_text(f"{head}\n{head.replace('prediction', 'a')}\n")
+            with pytest.raises(QueryRejected, match=f"p.csv has two columns {head.rpartition(',')[2]!r}"):
+                read_predictions(tmp_path / "p.csv", made.schema, column="prediction")

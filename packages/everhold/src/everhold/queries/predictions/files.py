@@ -6,6 +6,7 @@ The files are the analyst's own, so messages may tell what is wrong with them.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.predictions.arrays import MOST_CHARACTERS, PredictionTable
 from everhold.sealing.intake.duckdb_files import file_pattern
@@ -35,6 +37,8 @@ _LEAST_GROUP = 2_048  # lines of a Parquet file that are written at once, howeve
 _MOST_OF_A_LINE = 10_000  # bytes of a prediction with its id, on average
 _NESTED = ("STRUCT", "MAP", "UNION", "BLOB", "BIT")
 _DELIMITERS = {CSV: ",", TSV: "\t"}
+_DIALECT: dict[str, Any] = {"quotechar": '"', "escapechar": '"', "comment": "", "skiprows": 0}
+"""Signs of text files, as in `everhold.sealing.intake`. Guessed signs would change texts and leave out lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +121,8 @@ def names_in(path: Path) -> tuple[str, ...]:
         pattern = file_pattern(path.resolve())
         if form == PARQUET:
             return tuple(connection.read_parquet(pattern, hive_partitioning=False).columns)
-        delimiter = _DELIMITERS[form]
-        return tuple(connection.read_csv(pattern, all_varchar=True, header=True, delimiter=delimiter).columns)
+        written = {"header": True, "delimiter": _DELIMITERS[form], **_DIALECT}
+        return tuple(connection.read_csv(pattern, all_varchar=True, **written).columns)
 
 
 class SomeColumns:
@@ -256,8 +260,13 @@ class _Reading:
 
     def _written_relation(self, connection: duckdb.DuckDBPyConnection, pattern: str) -> duckdb.DuckDBPyRelation:
         """Return the table in a text file. Ids and labels that are texts are read as they are written."""
-        written: dict[str, Any] = {"header": True, "delimiter": _DELIMITERS[self.form]}
-        names = connection.read_csv(pattern, all_varchar=True, sample_size=_LINES_FOR_NAMES, **written).columns
+        written: dict[str, Any] = {"delimiter": _DELIMITERS[self.form], **_DIALECT}
+        few: dict[str, Any] = {"all_varchar": True, "sample_size": _LINES_FOR_NAMES, **written}
+        head = connection.read_csv(pattern, header=False, **few).limit(1).fetchall()
+        if doubled := [name for name, times in Counter(*head).items() if times > 1]:
+            raise QueryRejected(f"{self.name} has two columns {brief(doubled[0])}. Rename one of them.")
+        written["header"] = True
+        names = connection.read_csv(pattern, header=True, **few).columns
         text = self.wanted.as_text(names)
         written["sample_size"] = -1
         return connection.read_csv(pattern, dtype=text, **written) if text else connection.read_csv(pattern, **written)
