@@ -270,7 +270,9 @@ def test_of_a_text_file_nothing_is_guessed_but_the_types(tmp_path):
             path.write_text("\n".join([f"id{sign}prediction", *lines]))
             table = read_predictions(path, made.schema, column=None)
             assert made.ask(eh.accuracy(table), guess=1.0).value == 1.0
-            assert SomeColumns(path, made.schema).read(["prediction"])["prediction"].tolist() == said
+            some = SomeColumns(path, made.schema)
+            assert some.read(["prediction"])["prediction"].tolist() == said
+            some.close()
         for head in ("id,id", "id,prediction,prediction"):
             (tmp_path / "p.csv").write_text(f"{head}\n{head.replace('prediction', 'a')}\n")
             with pytest.raises(QueryRejected, match=f"p.csv has two columns {head.rpartition(',')[2]!r}"):
