@@ -38,6 +38,8 @@ thing, such as a status, has the columns `field` and `value`. `--format csv` has
 
 `source` is `training`, `guess`, `holdout` or `refused`; a refused answer has null for `value`, `low` and `high`.
 
+**Completion.** `everhold --install-completion` makes the shell complete commands and options with the Tab key.
+
 **Errors** are one line on stderr: what was wrong, what was expected, what to do next. With `--format json` the line is
 an object with at least `error` and `message`. There is never a traceback, because it could quote sealed rows.
 """

@@ -65,4 +65,4 @@ def _found(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+    return sorted({*(name for name in globals() if name.startswith("__")), *__getattr__("__all__")})

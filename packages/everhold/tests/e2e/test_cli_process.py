@@ -36,6 +36,20 @@ def test_the_version():
     assert run("--version").stdout == f"everhold {__version__}\n"
 
 
+def test_the_shell_completes_commands_and_options():
+    program = "import sys; sys.argv[0] = 'everhold'; from everhold.cli import main; main()"
+    for typed, meant in (
+        ("everhold stat", "status"),
+        ("everhold ask --surv", "--survival"),
+        ("everhold gate ch", "challenge"),
+    ):
+        shell = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_EVERHOLD_COMPLETE": "complete_bash"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ | shell
+        )
+        assert done.stdout.split() == [meant]
+
+
 def test_errors_have_codes_and_no_traceback(study):
     failed = run("ask", "s.db", "flights", "--mean", f"carier = '{SECRET}'")
     assert (failed.returncode, failed.stdout) == (5, "")

@@ -109,7 +109,8 @@ _NOT = (
 )
 _USELESS_RADIUS = 0.5
 _MOST_NAMED = 5  # teams that share the first place
-_WEAK = "The planned half-width is half the range or more: that promises next to nothing."
+_WEAK = "The planned half-width of an answer is half the range or more: that promises next to nothing."
+_PROVED_ALL_THE_SAME = " What a gate or a check proved is proved all the same."
 _CLOSED = "The study is over: it was unsealed, and no new query is answered."
 _WARNED = " There {are} also {warnings} of what the training rows show about it."
 _AGAIN = (
@@ -398,6 +399,6 @@ def _found(facts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"{made} compared a version with the baseline, and each verdict says what it proved."
     radius = facts["promise"]["radius"]
     if radius is not None and radius >= _USELESS_RADIUS:
-        yield _WEAK
+        yield _WEAK + (_PROVED_ALL_THE_SAME if facts["account"].get("gates") else "")
     if "unsealed" in facts["account"]:
         yield _CLOSED

@@ -192,7 +192,7 @@ def _name_of(command: Any) -> str:
     return name
 
 
-app = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=ExtensibleGroup, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
 
 def _version(wanted: bool) -> None:
