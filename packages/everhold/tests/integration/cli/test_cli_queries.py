@@ -315,6 +315,11 @@ def test_numbers_that_cannot_be_used_are_refused_and_cost_nothing(paid, everhold
         assert "othing was charged" in everhold(command, *PLACE, *arguments, code=5).stderr
 
 
+def test_categories_of_a_number_are_refused_with_the_fault(paid, everhold):
+    said = everhold("ask", *PLACE, "--histogram", "delay", "--edges", "0,x,30", code=5).stderr
+    assert "'delay' is a number, and bins has '0'. Pass numbers, such as" in said
+
+
 def test_code_that_ends_the_process_is_refused(paid, everhold):
     (paid / "ends.py").write_text("import sys\nsys.exit(0)\n")
     said = everhold("ask", *PLACE, "--low-sensitivity", "ends.py:f", "--sensitivity", "0.1", code=5).stderr

@@ -60,6 +60,10 @@ class HistogramQuery(Query[Shares]):
         parsed(f"{self.text} is null", schema)  # without brackets: its own must pair among themselves
         inside = f"({self.text})"
         if isinstance(self.bins[0], str):
+            if schema.asked.get(self.text) is ColumnKind.NUMBER:
+                raise QueryRejected(
+                    f"{self.text!r} is a number, and bins has {self.bins[0]!r}. Pass numbers, such as -60, 0, 60."
+                )
             quoted = ["'" + str(name).replace("'", "''") + "'" for name in self.bins]
             texts = {str(name): f"{inside} = {literal}" for name, literal in zip(self.bins, quoted, strict=True)}
             texts["other"] = f"{inside} not in ({', '.join(quoted)})"

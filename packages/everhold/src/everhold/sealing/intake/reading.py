@@ -322,15 +322,15 @@ def _ending(path: Path, *, what: str) -> str:
     Raises:
         HoldoutRejected: If there is no such file.
     """
+    if path.exists() and not path.is_file():
+        raise HoldoutRejected(
+            f"The {what} file {str(path)!r} is a folder, a pipe or a device. Write the "
+            "rows to a plain file, which can be read more than once."
+        )
     readable = _READABLE.search(path.name)
     if readable is None:
         raise HoldoutRejected(
             f"The {what} file {path.name!r} ends in {path.suffix!r}. Pass a .parquet, .csv, .tsv or gzipped .csv file."
-        )
-    if path.exists() and not path.is_file():
-        raise HoldoutRejected(
-            f"The {what} file {path.name!r} is a folder, a pipe or a device. Write the "
-            "rows to a plain file, which can be read more than once."
         )
     if not path.is_file():
         raise HoldoutRejected(f"There is no {what} file {str(path)!r}. Check the path.")
