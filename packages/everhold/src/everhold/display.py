@@ -1,4 +1,4 @@
-"""How every result is shown: as a dict, a data frame, an Arrow table, HTML or text.
+"""How every result is shown: as a dict, a data frame, HTML or text.
 
 HTML is for notebooks: plain elements without scripts, colours or external files, so that it looks like the page around
 it, light or dark. Every text is escaped, names of columns included.
@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO, TypeGuard
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 LEAST_SHOWN = 1e-15
-"""Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON, frames and Arrow tables keep them."""
+"""Numbers nearer to 0 are shown as 0: they are what rounding left of it. JSON and frames keep them."""
 
 _MOST_SHOWN = 3  # items of a list
 _MOST_OF_VECTOR = 6  # numbers of one in a table of the command line
@@ -76,18 +75,6 @@ class Display:
         import pandas
 
         return pandas.DataFrame(self.to_rows())
-
-    def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table (needs pyarrow). In a column with a list, numbers become lists of one."""
-        import pyarrow
-
-        rows = self.to_rows()
-        mixed = {name for row in rows for name, value in row.items() if isinstance(value, list)}
-        return pyarrow.Table.from_pylist([
-            {name: [float(value)] if name in mixed and isinstance(value, (int, float)) else value
-             for name, value in row.items()}
-            for row in rows
-        ])  # fmt: skip
 
     def to_text(self) -> str:
         """Return the rows as a plain text table."""

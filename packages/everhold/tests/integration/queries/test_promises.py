@@ -64,13 +64,22 @@ def quote(holdout, metric, models, **how):
     return holdout.quote(queries[0] if len(queries) == 1 else eh.difference(*queries))
 
 
+def promise(metric, models=1, where=False, gate=False):
+    """Return the kind of rows for which the registry promises an interval."""
+    if gate:
+        return metric.gain
+    if where and models > metric.slices:
+        return "none"
+    return metric.one if models == 1 else metric.two
+
+
 def expected(metric, kind, rows, **cell):
     """What the table says of labels that the metric takes, and whose classes are known."""
     if kind not in metric.labels or (kind == "number" and metric.outputs in ("classes", "probabilities")):
         return False
     if metric.outcomes and metric.two == "independent" and cell.get("models") == 2 and kind != "binary":
         return False
-    promised = metric.promised(**cell)
+    promised = promise(metric, **cell)
     return promised == "any" or (promised == "independent" and rows == "independent")
 
 
@@ -85,9 +94,9 @@ def promises_table():
         *(
             f"| `{metric.name}` | {metric.outputs} | "
             + " | ".join([
-                _CELLS[metric.promised()], _CELLS[metric.promised(where=True)],
-                _CELLS[metric.promised(models=2)],
-                _CELLS[metric.promised(gate=True)], "yes" if metric.mean or metric.rate else "no",
+                _CELLS[promise(metric)], _CELLS[promise(metric, where=True)],
+                _CELLS[promise(metric, models=2)],
+                _CELLS[promise(metric, gate=True)], "yes" if metric.mean or metric.rate else "no",
             ]) + " |"
             for metric in METRICS.own.values()
         ),

@@ -113,20 +113,6 @@ class Metric:
         """Whether the metric is about two classes, so that one class can be named as the positive one."""
         return self.labels == _TWO
 
-    def promised(self, *, models: int = 1, where: bool = False, gate: bool = False) -> Rows:
-        """Return the kind of rows for which an interval is promised.
-
-        Args:
-            models: 1, or 2 for the difference of two.
-            where: True if the interval is about some rows alone; False if it is about all rows.
-            gate: True if a gate compares versions by the metric.
-        """
-        if gate:
-            return self.gain
-        if where and models > self.slices:
-            return "none"
-        return self.one if models == 1 else self.two
-
     @property
     def as_mean(self) -> str | Mapping[str, Any] | None:
         """A mean of row values that equals the metric or orders models in the same way, or None if there is none."""
