@@ -507,7 +507,9 @@ def check(
 
     The baseline is the version with which the suite was sealed. No champion changes,
     and all verdicts of the gate hold at once. A verdict is free if it is the same
-    as that of the latest charged check. Any other verdict costs a surprise.
+    as that of the latest charged check. Any other verdict costs a surprise. Later
+    checks have to prove more. Once results that equal the baseline's no longer do,
+    'undecided' is the free verdict.
 
     Example:
       everhold check results.xml --gate main --margin 0.02 \

@@ -192,7 +192,8 @@ class Gate(SeesArrivals):
 
         The verdict is ``"not worse"``, ``"regression"`` or ``"undecided"``. All verdicts of a gate hold together, with
         those of its challenges. The champion does not change. A verdict is free if it equals the verdict of the latest
-        charged check, or ``"undecided"`` before the first charge. Any other verdict costs a surprise.
+        charged check, or ``"undecided"`` before the first charge. Any other verdict costs a surprise. Later checks have
+        to prove more. Once results that equal the baseline's no longer do, ``"undecided"`` is the free verdict.
 
         Args:
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.

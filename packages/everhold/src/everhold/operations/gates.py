@@ -256,7 +256,8 @@ class CheckVersion(
     """Check the results of a version against the baseline of a gate: not worse, a regression, or undecided.
 
     All verdicts of a gate hold at once. No champion changes. A verdict is free if it equals the verdict of the latest
-    charged check. Any other verdict costs a surprise.
+    charged check. Any other verdict costs a surprise. Later checks have to prove more. Once results that equal the
+    baseline's no longer do, *undecided* is the free verdict.
     """
 
     gate: _Gate

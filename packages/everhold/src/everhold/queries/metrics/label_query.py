@@ -17,7 +17,7 @@ import numpy as np
 from everhold.arguments import brief
 from everhold.errors import QueryRejected
 from everhold.queries.code import content_digest
-from everhold.queries.means.mean import in_one_line, parsed, rows_that_meet
+from everhold.queries.means.mean import in_one_line, parsed
 from everhold.queries.predictions import arrays
 from everhold.queries.predictions.columns import Placed, PredictionColumn
 from everhold.queries.query import CompileContext, RowwiseQuery
@@ -48,7 +48,6 @@ ESTIMATOR = "estimator"
 """Field of a query's description with the digest of a fitted estimator; other predictions belong to rows by place."""
 
 _LONGEST_MODEL = 80  # characters of what an estimator shows of itself
-_UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 
 
 class LabelQuery(RowwiseQuery):
@@ -562,29 +561,6 @@ def _in_order(
             check=check,
         )  # fmt: skip
     return predictions if span is None else span.cut(predictions)
-
-
-def shares_of_classes(
-    compiler: CompileContext, query: LabelQuery, classes: Sequence[Any], inside: BoundQuery | None = None
-) -> tuple[float, ...]:
-    """Return the planned share of each class among the training rows that count, never 0 or 1.
-
-    If no training row counts, the shares are those of all training rows.
-
-    Args:
-        compiler: The compiler of the holdout.
-        query: The query, which defines the class that is label 1.
-        classes: The classes of the label whose shares are returned.
-        inside: The condition of rows that count.
-    """
-    schema, training = compiler.schema, compiler.training
-    if training is None or schema.label is None:
-        return (_UNKNOWN_SHARE,) * len(classes)
-    labels = query._two_classes(np.asarray(training.table((schema.label,))[schema.label]))
-    if inside is not None:
-        counting = rows_that_meet(training, inside)
-        labels = labels[counting] if counting.any() else labels
-    return tuple((int(np.count_nonzero(labels == each)) + 0.5) / (len(labels) + 1.0) for each in classes)
 
 
 def matrix_of(table: Table, features: tuple[str, ...], schema: Schema, *, framed: bool) -> Any:

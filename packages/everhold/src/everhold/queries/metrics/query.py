@@ -22,7 +22,7 @@ from everhold.guarantees.intervals.gains import GainDifference, counts_of_pairs,
 from everhold.queries.means.combined import SUBJECT, ShareQuery, WithinQuery
 from everhold.queries.means.mean import MeanQuery, among, condition, is_condition, rows_that_meet, share_that_meets
 from everhold.queries.means.plans import OneMean
-from everhold.queries.metrics.label_query import LabelQuery, codes_of, passed_predictions, shares_of_classes
+from everhold.queries.metrics.label_query import LabelQuery, codes_of, passed_predictions
 from everhold.queries.metrics.measures import likely_labels, made_up, measure_of, shuffled_within
 from everhold.queries.metrics.registry import LOG_CLIP, REASONS, Metric
 from everhold.queries.metrics.row_scores import MEANS, BoundRows, OutcomeQuery, ScoredRows
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from everhold.mechanisms import Mechanism
     from everhold.sealing.rows.table import StoredRows
 
+_UNKNOWN_SHARE = 0.1  # planned share of the rarer class where no training rows show it
 _WEIGHTS = 2**20  # steps of a weight, from 0 to its cap
 _LIKELY_SCORE = 0.75  # of two models, where no public row shows how far they differ
 _WIDEST = 1e150  # range of labels, so that squares of losses are finite
@@ -219,7 +220,8 @@ class MetricQuery(Query["Answer"]):
                 f"where= selects some rows, and {title} has a guarantee for all rows only. Leave where= out, or ask "
                 "for a metric such as neg_brier_score or f1."
             )
-        setting = self.setting(schema, open_labels(compiler))
+        labels = open_labels(compiler)
+        setting = self.setting(schema, labels)
         inside = None if self.where is None else condition(self.where, schema)
         models = tuple(BoundRows.of(model, compiler) for model in self.models)
         known = any(model.bound.by_position for model in models) or schema.features_public
@@ -230,8 +232,11 @@ class MetricQuery(Query["Answer"]):
                     f"{title} among some rows has a guarantee only if the scores of the rows are sealed. "
                     "Pass a fitted model of sealed features, or leave where= out."
                 )
-            classes = (schema.label_classes or ()) if metric.outputs == "probabilities" else (1.0,)
-            shares = shares_of_classes(compiler, self.models[0], classes, inside)
+            shares = _shares(
+                range(setting.classes) if metric.outputs == "probabilities" else [1],
+                None if labels is None else self.coded(labels, schema),
+                None if compiler.training is None or inside is None else rows_that_meet(compiler.training, inside),
+            )
             setting = replace(setting, share=shares[0], shares=shares, dealt=dealt)
         reach = None
         if len(models) > 1:
@@ -374,6 +379,23 @@ def open_labels(compiler: CompileContext) -> NDArray[Any] | None:
     if training is None or schema.label is None:
         return None
     return training.table((schema.label,))[schema.label]
+
+
+def _shares(
+    classes: Sequence[int], labels: NDArray[Any] | None, counting: NDArray[Any] | None = None
+) -> tuple[float, ...]:  # fmt: skip
+    """Return the planned share of each class among the labels of training rows, never 0 or 1.
+
+    Args:
+        classes: The classes, as the labels have them.
+        labels: Labels of the training rows; None if there are no training rows.
+        counting: Whether each training row counts; None if all count. If none counts, the shares are those of all.
+    """
+    if labels is None:
+        return (_UNKNOWN_SHARE,) * len(classes)
+    if counting is not None and counting.any():
+        labels = labels[counting]
+    return tuple((int(np.count_nonzero(labels == each)) + 0.5) / (len(labels) + 1.0) for each in classes)
 
 
 def largest_group(mechanism: Mechanism, rows: Judged | None = None) -> float:
@@ -692,12 +714,10 @@ def difference_of_outcomes(
     counting = schema.rows * (1.0 if inside is None else share_that_meets(compiler.training, inside))
     (first, second), likely = map(passed_predictions, both), None
     if first is not None and second is not None:  # two public arrays, so that pairs of outcomes can be expected
-        share = None if compiler.training is None else shares_of_classes(compiler, asked[0], (1.0,))[0]
+        labels = open_labels(compiler)
+        share = None if labels is None else _shares([1], asked[0].says_positive(labels))[0]
         likely = likely_pairs(asked[0].says_positive(first), asked[1].says_positive(second), share)
-    known, procedure = (
-        None,
-        GainDifference(metric.outcomes, max(round(counting), 1), likely),
-    )
+    known, procedure = None, GainDifference(metric.outcomes, max(round(counting), 1), likely)
     if training[0] is not None and training[1] is not None:
         seen = procedure.cells(training[0], training[1])
         known = Fraction(1 + procedure.gain(seen)) / 2
