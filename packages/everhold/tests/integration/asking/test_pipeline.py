@@ -24,7 +24,7 @@ from everhold.sealing.rows.table import StoredRows
 MOST_FUNCTIONS, MOST_FILES = 169, 37  # aimed at: 140 in 28
 MOST_MODULES = 80  # without packages; seven are the session and operations
 MOST_OF_A_CHALLENGE = 187, 35  # functions and files; aimed at: 180 in 35
-MOST_OF_AN_EVALUATION = 280, 47  # of a fitted model by roc_auc; aimed at: 180 in 35
+MOST_OF_AN_EVALUATION = 279, 48  # of a fitted model by roc_auc; aimed at: 180 in 35
 UNUSED = (  # what a text does not use
     "gates/gate.py",
     "gates/challenge.py",
