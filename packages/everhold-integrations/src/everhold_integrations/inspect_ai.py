@@ -199,6 +199,7 @@ def _table(schema: Schema, cases: Iterable[tuple[Any, str, bool]]) -> dict[str, 
     ids, said = [], []
     for case, answer, _ in cases:
         ids.append(case)
+        answer = answer.replace("\0", "\N{REPLACEMENT CHARACTER}")  # NumPy drops it at the end of a text
         is_long = len(answer) > MOST_CHARACTERS
         short = f"{answer[: MOST_CHARACTERS - 1]}…" if is_long else answer
         said.append(short if schema.label_kind == "string" else _number(answer))
@@ -208,7 +209,7 @@ def _table(schema: Schema, cases: Iterable[tuple[Any, str, bool]]) -> dict[str, 
 
 def _number(answer: str) -> float:
     try:
-        return float(answer)
+        return float(answer) if answer.isascii() and "_" not in answer else _NOTHING  # 1_000 is Python's alone
     except ValueError:
         return _NOTHING
 

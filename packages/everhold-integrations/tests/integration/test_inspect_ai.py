@@ -139,6 +139,15 @@ def test_answers_that_can_be_no_target_are_wrong(storage, kind):
         assert holdout.transcript().to_rows()[0]["sealed"] == 0.0
 
 
+def test_an_answer_that_only_resembles_its_target_is_wrong(storage, kind):
+    arabic = {48 + digit: 0x660 + digit for digit in range(10)}
+    said = [f"{told}\0" if kind == "texts" else f"{told:.0f}".translate(arabic) for told in targets(kind, CASES, 0)]
+    with seal(storage, kind) as holdout:
+        evaluated(storage, {"Query": said}, guess=0.0)
+        holdout.unseal()
+        assert holdout.transcript().to_rows()[0]["sealed"] == 0.0
+
+
 def recorded(log):
     """Everything that was written, as text: headers, samples, events and the summaries of the viewer."""
     with zipfile.ZipFile(log.location) as file:

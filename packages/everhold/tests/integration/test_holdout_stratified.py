@@ -142,6 +142,12 @@ def test_shares_are_declared_only_where_something_is_promised_for_them(tmp_path,
         eh.Holdout.open(tmp_path / "h.db", "h")
 
 
+@pytest.mark.parametrize("columns", [["c"], ("c", "u"), np.array(["c"])])
+def test_a_split_has_one_column_that_is_named_by_a_text(tmp_path, columns):
+    with pytest.raises(ValueError, match=r"The stratified column is .* Pass the name of a column, a text"):
+        made(tmp_path, {"c": ["a"]}, {"c": ["b"]}, stratified=columns)
+
+
 def labelled(seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=3_000)

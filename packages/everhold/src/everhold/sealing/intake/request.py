@@ -259,7 +259,9 @@ class SealRequest:
             object.__setattr__(self, side, collected(getattr(self, side), most_rows, what=side))
         # Check that columns are named by their names
         label = self.label
-        for what, column in (("label", label), ("row id", self.rows.row_id)):
+        for what, column in (
+            ("label", label), ("row id", self.rows.row_id), ("stratified", self.rows.stratified),
+        ):  # fmt: skip
             if column is not None and not isinstance(column, str):
                 raise ValueError(f"The {what} column is {brief(column)}. Pass the name of a column, a text.")
         if label is not None and label == self.rows.row_id:
