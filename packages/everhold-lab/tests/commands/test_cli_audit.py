@@ -43,7 +43,7 @@ def test_interruption_leaves_quietly(everhold, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "play_once", interrupted)
+    monkeypatch.setattr(room, "coverage_study", interrupted)
     stopped = everhold("audit", "--rows", "256", *QUICK, code=130)
     assert stopped.stdout == ""
 

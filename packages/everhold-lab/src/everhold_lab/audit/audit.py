@@ -9,7 +9,7 @@ attack is too weak at this size to say anything about the mechanism.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from everhold.arguments import whole
@@ -25,7 +25,7 @@ from everhold_lab.analysts import (
     HonestAnalyst,
     OptimisingAnalyst,
 )
-from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, edge_of_checks, play_once
+from everhold_lab.audit.coverage import CoverageStudy, StudyOutcome, coverage_study, edge_of_checks
 from everhold_privacy.mechanisms.averages import Empirical
 
 if TYPE_CHECKING:
@@ -365,26 +365,19 @@ def _lines(bouts: Sequence[tuple[Mechanism, str]], chosen: _Games) -> Iterator[A
     total, done = chosen.runs * (len(bouts) + len(set(opponents))), 0
     bare: dict[str, tuple[StudyOutcome, ...]] = {}
 
-    def games(mechanism: Mechanism, name: str, radius: float | None = None) -> Iterator[StudyOutcome]:
+    def advance() -> None:
         nonlocal done
+        done += 1
+        if chosen.progress is not None:
+            chosen.progress(done, total)
+
+    def games(mechanism: Mechanism, name: str, radius: float | None = None) -> CoverageStudy:
         analyst, rules = entry_of(name, mechanism)
-        for run in range(chosen.runs):
-            yield play_once(mechanism, analyst, rules=rules, seed=chosen.seed + run, radius=radius)
-            done += 1
-            if chosen.progress is not None:
-                chosen.progress(done, total)
+        terms: dict[str, Any] = {"runs": chosen.runs, "seed": chosen.seed, "radius": radius, "advance": advance}
+        return replace(coverage_study(mechanism, analyst, rules=rules, **terms), analyst=name)
 
     for (mechanism, name), opponent in zip(bouts, opponents, strict=True):
         if opponent not in bare:
             control = Empirical(rows=mechanism.rows, queries=mechanism.queries)
-            bare[opponent] = tuple(games(control, opponent, radius=_UNBROKEN))
-        promise = mechanism.promise()
-        study = CoverageStudy(
-            mechanism=mechanism.name,
-            analyst=name,
-            rows=mechanism.rows,
-            radius=promise.radius,
-            confidence=mechanism.confidence,
-            outcomes=tuple(games(mechanism, name)),
-        )
-        yield AuditLine(study, promise.statement, bare[opponent])
+            bare[opponent] = games(control, opponent, radius=_UNBROKEN).outcomes
+        yield AuditLine(games(mechanism, name), mechanism.promise().statement, bare[opponent])

@@ -26,6 +26,8 @@ from everhold.mechanisms.records import Evaluations
 from everhold.randomness import SeededNoise
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from everhold.guarantees.intervals.base import Procedure
@@ -320,7 +322,7 @@ class CoverageStudy(Display):
 
 def coverage_study(
     mechanism: Mechanism, analyst: Analyst, *, runs: int, seed: int, rules: int, radius: float | None = None,
-    population: Population | None = None,
+    population: Population | None = None, advance: Callable[[], None] = lambda: None,
 ) -> CoverageStudy:  # fmt: skip
     """Play many games of an analyst against a mechanism, and return their results.
 
@@ -332,6 +334,7 @@ def coverage_study(
         rules: Number of rules on the board, as for `play_once`.
         radius: Claimed radius, as for `play_once`.
         population: Where the rows come from, as for `play_once`.
+        advance: Function that is called after each game.
 
     Examples:
         >>> from everhold_lab.analysts import HonestAnalyst
@@ -340,10 +343,10 @@ def coverage_study(
         >>> coverage_study(mechanism, HonestAnalyst(), rules=50, runs=20, seed=0).violations
         0
     """
-    played = (
-        play_once(mechanism, analyst, seed=seed + run, rules=rules, radius=radius, population=population)
-        for run in range(runs)
-    )
+    played = []
+    for run in range(runs):
+        played.append(play_once(mechanism, analyst, seed=seed + run, rules=rules, radius=radius, population=population))
+        advance()
     return CoverageStudy(
         mechanism=mechanism.name,
         analyst=type(analyst).__name__,
