@@ -342,7 +342,7 @@ def check_metric(metric: str | Mapping[str, Any], score: Score | None, schema: S
     """
     if isinstance(metric, Mapping) and metric.get("loss") == "log" and schema.label_kind != "binary":
         raise HoldoutRejected(
-            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by another metric of classes"
+            "A logarithmic loss ranks a board of labels 0 and 1 alone. Rank by another metric of classes."
         )
     try:
         if score is None:

@@ -182,7 +182,7 @@ class HttpTransport:
         if not method:
             raise QueryRejected(
                 f"{kind.verb} cannot be used through a service. Use Holdout.open on the machine that has the sealed "
-                "rows"
+                "rows."
             )
         known = {each.name: each for each in parameters(kind)}
         rows: dict[str, Any] = {}

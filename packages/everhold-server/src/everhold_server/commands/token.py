@@ -167,7 +167,7 @@ def output_file(output: Path) -> Iterator[TextIO]:
         Misuse: If the file is there already.
     """
     if output.exists():
-        raise Misuse(f"{output} is there already. Name a new file. No token was made")
+        raise Misuse(f"{output} is there already. Name a new file. No token was made.")
     try:
         with os.fdopen(create_private(output), "w", newline="", encoding="utf-8") as file:
             yield file

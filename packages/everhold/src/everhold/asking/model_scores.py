@@ -80,9 +80,9 @@ def _evaluate_several(
 ) -> SliceAnswers:  # fmt: skip
     """Ask one query for each of several metrics, as one step."""
     if by is not None or terms["guess"] is not None:
-        raise QueryRejected("Several metrics take neither by= nor guess=. Leave both out, or pass one metric")
+        raise QueryRejected("Several metrics take neither by= nor guess=. Leave both out, or pass one metric.")
     if not metrics or not all(isinstance(each, str) for each in metrics) or len({*metrics}) < len(metrics):
-        raise QueryRejected(f"metric is {brief(metrics)}. Pass one metric, or a list of different names of metrics")
+        raise QueryRejected(f"metric is {brief(metrics)}. Pass one metric, or a list of different names of metrics.")
     compiler, where = session.executor.compiler, terms["where"]
     found = evaluation(compiler, estimator, metrics, terms, sliced=where is not None)
     queries = {
@@ -146,7 +146,7 @@ def _check_widths(executor: QueryExecutor, plans: Sequence[Any]) -> None:
         raise QueryRejected(
             f"by= names {len(plans):,} slices, which are too small: at least half of their intervals would cover "
             f"{100.0 * median(widths):.0f} % of the scale. Name fewer and larger slices, such as bands, or ask for "
-            "the ones that matter with where=",
+            "the ones that matter with where=...",
             slices=len(plans), width=median(widths),
         )  # fmt: skip
 
@@ -207,9 +207,9 @@ def _judged(
     """
     found, greater = (None, False) if margin is None else (as_float(margin), query.greater)
     if found is not None and not 0.0 <= found < math.inf:
-        raise QueryRejected(f"margin is {brief(margin)}. Pass a number that is not negative, in units of the metric")
+        raise QueryRejected(f"margin is {brief(margin)}. Pass a number that is not negative, in units of the metric.")
     if found is not None and terms["silent"]:
-        raise QueryRejected("A silent comparison gives no verdict, so it takes no margin. Leave margin= out")
+        raise QueryRejected("A silent comparison gives no verdict, so it takes no margin. Leave margin= out.")
     asked = query if terms["where"] is None else in_slice(query, terms["where"], guessed=guessed)
     answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"], models=terms["models"])
     return answer if found is None else MarginVerdict.of(answer, found, greater=greater)
@@ -233,6 +233,6 @@ def compare_elsewhere(
     """Compare two arrays of predictions for rows of a remote holdout, for `Holdout.compare` over HTTP."""
     terms = _terms(given, models=2)
     if terms["guess"] is None:
-        raise QueryRejected("A comparison of predictions over HTTP needs a guess. Pass guess=0 if you have none")
+        raise QueryRejected("A comparison of predictions over HTTP needs a guess. Pass guess=0 if you have none.")
     query = difference(*(of_predictions(metric, each) for each in both))
     return _judged(ask, query, margin, terms, guessed=True)

@@ -357,7 +357,7 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     if dependence.one_series:
         raise HoldoutRejected(
             "grows=True does not support rows that are a series. Leave grows=True out: rows can be appended to a "
-            "series without it, and later intervals are narrower"
+            "series without it, and later intervals are narrower."
         )
     if not declared:
         return mechanism.sharing(0.5)
@@ -366,7 +366,7 @@ def growing(mechanism: Any, planning: Planning, *, declared: bool) -> Any:
     elif not dependence.independent:
         raise HoldoutRejected(
             "declared=... and grows=True together need rows that are independent or in groups, and these rows are "
-            "declared otherwise. Leave out declared=... or grows=True"
+            "declared otherwise. Leave out declared=... or grows=True."
         )
     return mechanism
 
