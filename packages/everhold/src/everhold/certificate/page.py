@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 _AT_ONCE = 100  # queries of one table
 _HEAD = ("entry", "query", "answer", "interval", "source", "charged")
 TITLE = "In plain words"
-_MOST_AT_LENGTH, _MOST_DRAWN = 4, 10  # answers, of which the page has room for so many
+MOST_AT_LENGTH = 4
+"""Answers for which the first page has room to say what was asked and where the number comes from."""
+
+_MOST_DRAWN = 10
 _DIGEST = re.compile(r"(?<= of )(\w+) [0-9a-f]{8}\b")  # in full in the list of all queries
 
 
@@ -130,7 +133,7 @@ def first_page(document: Mapping[str, Any]) -> str:
     """Return the HTML section of the first page."""
     summary = document[SUMMARY]
     told = zip(summary["answers"], summary["sentences"], summary["sources"], strict=True)
-    if len(summary["answers"]) > _MOST_AT_LENGTH:
+    if len(summary["answers"]) > MOST_AT_LENGTH:
         answers = [f'<p class="finding">{_unbroken(sentence)}</p>' for _, sentence, _ in told]
     else:  # with the source, and the query that was asked
         answers = [f'<p class="lead">{_unbroken(sentence)}</p>\n'

@@ -178,3 +178,13 @@ def test_no_noise_is_spoken_of_where_there_is_none(tmp_path, name, simulation):
     honest = [said for said in spoken if "No noise is added" in said or "no noise is added" in said]
     without = [said for said in spoken if "Without noise" in said]
     assert (len(spoken) > len(honest + without)) is (name == "gaussian"), spoken
+
+
+def test_the_first_page_names_the_bounds_of_clipped_values_whether_or_not_it_has_room(tmp_path):
+    with samples.create(tmp_path, queries=40, surprises=10, allow_vacuous=True) as holdout:
+        holdout.ask(eh.mean("delay", low=0, high=20))
+        for answers in range(1, 7):
+            page = holdout.certificate(queries=False, answers=[*range(1, answers + 1)]).to_html()
+            assert "delay: " in page if answers <= 4 else "delay; values below 0 count as 0, and above 20 as 20" in page
+            assert "above 20 as 20" in page
+            holdout.ask(f"delay > {answers}.5")

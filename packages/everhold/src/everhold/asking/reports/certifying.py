@@ -16,6 +16,7 @@ from everhold.asking.reports.holdout_ledger import with_names
 from everhold.asking.unsealing import disclosed_at
 from everhold.certificate import Certificate, CertifiedAccount, TimestampAuthority, Timestamper, make_certificate
 from everhold.certificate.form import in_document
+from everhold.certificate.page import MOST_AT_LENGTH
 from everhold.errors import QueryRejected
 from everhold.estimand import ABOUT
 from everhold.ledger import Committed, Entry
@@ -143,6 +144,8 @@ def _without(found: re.Match[str]) -> str:
 def _called(facts: Sequence[Mapping[str, Any]], labels: Sequence[str | None]) -> list[dict[str, Any]]:
     """Return the facts of answers, each with a name: its label, or else a text without digests of models.
 
+    The text names the bounds beyond which values count as the bound if the page has no room for what was asked.
+
     >>> _called([{"name": "accuracy of predictions bcb7ee19", "measure": "right", "entries": [3]}], [None])[0]["name"]
     'the model of entry 3'
     """
@@ -156,7 +159,9 @@ def _called(facts: Sequence[Mapping[str, Any]], labels: Sequence[str | None]) ->
                 name = f"{_DIGEST.sub(_without, name)} ({entry})"
             if fact["measure"] in _SAID:
                 name = _OF.sub("", name).replace(f"the model ({entry})", f"the model of {entry}")
-        found.append({**fact, "name": name})
+            if len(facts) > MOST_AT_LENGTH and fact.get("clips"):
+                name = f"{name}; {fact['clips']}"
+        found.append({key: value for key, value in fact.items() if key != "clips"} | {"name": name})
     names = Counter(fact["name"] for fact in found)
     return [
         {**fact, "name": f"{fact['name']} (entry {fact['entries'][0]:,})"}
@@ -262,6 +267,7 @@ class _StoredAnswers:
         return _Shown(
             entries=[entry], told=numbers, sealed=reading.in_units(*sealed or (None, None, None), row_step=step),
             measure=reading.measure, asked=asked_in_words(entry), name=asked_in_words(entry, short=True),
+            clips=clips_in_words(kept_clips(entry.description)),
             query=entry.query, source=answer["source"],
         ).fact()  # fmt: skip
 
@@ -288,7 +294,7 @@ class _StoredAnswers:
         return _Shown(
             entries=entries, told=(answer.value, answer.low, answer.high),
             sealed=(answer.sealed, answer.sealed_low, answer.sealed_high), measure=_measure(ready), asked=asked,
-            name=answer.shown, query=answer.query, source=answer.source,
+            name=answer.shown, clips=answer.clipped, query=answer.query, source=answer.source,
         ).fact()  # fmt: skip
 
 
@@ -324,6 +330,7 @@ class _Shown:
     entries: Sequence[Entry]
     measure: str
     name: str
+    clips: str
     asked: str
     query: str
     source: str
@@ -340,7 +347,7 @@ class _Shown:
             )
         about = [rows for entry in self.entries if (rows := rows_of(entry.answer)) is not None]
         return {
-            **{name: getattr(self, name) for name in ("name", "measure", "asked", "query")},
+            **{name: getattr(self, name) for name in ("name", "clips", "measure", "asked", "query")},
             "entries": [entry.sequence for entry in self.entries],
             "source": self.source,
             "by_position": any(ABOUT in entry.description for entry in self.entries),
