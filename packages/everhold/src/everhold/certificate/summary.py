@@ -150,16 +150,12 @@ class Bounds:
         decimals = max(1 - width.adjusted(), int(scale > 1)) if width > 0 else _DECIMALS_OF_A_POINT
         step = Decimal(1).scaleb(-min(max(decimals, 0), _MOST_DECIMALS))
         directions = ((value, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
-        return cls(*(_grouped(number.quantize(step, rounding=way)) for number, way in directions))
+        cut = (number.quantize(step, rounding=way) + 0 for number, way in directions)  # + 0: no sign of -0
+        return cls(*(f"{number:,f}" for number in cut))
 
     def without_signs(self) -> Bounds:
         """Return the same texts without minus signs."""
         return Bounds(*(text.removeprefix("-") for text in (self.value, self.low, self.high)))
-
-
-def _grouped(number: Decimal) -> str:
-    """Return a decimal number as text with commas between thousands."""
-    return format(number + 0, ",f")  # + 0 takes the sign of -0 away
 
 
 def bounds_of(fact: Mapping[str, Any]) -> Bounds:

@@ -1,5 +1,6 @@
 """The first page says what the facts give, in numbers that its bounds allow, and hides no query."""
 
+import math
 import re
 from decimal import Decimal
 
@@ -62,6 +63,12 @@ def test_bounds_are_rounded_outwards_and_hold_the_value(numbers, scale):
     assert told[0] <= told[1] <= told[2]
     if low < high:
         assert told[2] - told[0] <= max((exact[1] - exact[0]) * Decimal("1.21"), 2)
+
+
+def test_an_end_that_nothing_bounds_is_infinite():
+    bounds = Bounds.of({"low": 0.84999, "value": 1.4, "high": math.inf})
+    assert (bounds.value, bounds.high) == ("1.4", "inf")
+    assert float(bounds.low) <= 0.84999
 
 
 def test_numbers_beyond_all_measure_are_shown_in_a_few_digits(tmp_path):
