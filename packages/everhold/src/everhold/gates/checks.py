@@ -20,7 +20,7 @@ from everhold.arguments import as_float, brief
 from everhold.display import at_least, at_most, left_in_words
 from everhold.errors import QueryRejected
 from everhold.gates.cases import CaseEvidence, CaseVersion, ClaimChallenge, interim_label
-from everhold.gates.challenge import MISSING, Verdict, challenge_of, next_nats
+from everhold.gates.challenge import MISSING, RUNS_OF_THESE, Verdict, challenge_of, next_nats
 from everhold.gates.records import GateAccount
 from everhold.gates.steps import more_cases, reaches
 from everhold.ledger import Entry, Head, Outcome
@@ -104,9 +104,11 @@ class CheckVerdict(QueryResult):
         if self.verdict == "refused":
             return "The check was refused because what is left of the budget may not cover it. Nothing was charged."
         if self.verdict == UNDECIDED:
+            # Runs of the same cases are units of their own only if the promise is about these cases.
+            runs = " or with more runs of these in the same proportion," if self.about == RUNS_OF_THESE else ""
             return "Nothing is proved: the version may be as good as the baseline, or worse. " + (
-                f"With about {self.cases_needed:,} more cases, or as many times more runs, a version as good as the "
-                "baseline is proved to be so."
+                f"With about {self.cases_needed:,} more cases,{runs} a version as good as the baseline is proved to be "
+                "so."
                 if self.cases_needed
                 else "A check of another version with this margin may well be decided."
             )

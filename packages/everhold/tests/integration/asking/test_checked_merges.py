@@ -45,6 +45,7 @@ def test_a_verdict_is_free_while_it_is_the_same_and_changes_no_champion(suite):
     ]  # fmt: skip
     assert [(each.low, each.high) for each in told[1:4]] == [(-0.12, None), (-0.12, None), (None, -0.12)]
     assert told[0].cases_needed > 1_000
+    assert "or with more runs of these in the same proportion" in told[0].explain()
     assert [bool(each) for each in told[:4]] == [False, True, True, False]
     again = gate.check(results(0.8, 3), margin=0.12, challenger="v3")
     assert (again.verdict, again.charged, again.repeated) == ("not worse", 0, True)
@@ -77,13 +78,16 @@ def test_equal_results_that_a_smaller_level_no_longer_proves_cost_nothing_more(t
         assert [told(equal) for _ in range(2)] == [("not worse", 1), ("not worse", 0)]
         assert told(equal, elsewhere) == ("not worse", 0)  # the first process does not know of it
         assert [told(equal) for _ in range(2)] == [("undecided", 0)] * 2
+        assert (
+            "runs" not in gate.check(equal, margin=0.1).explain()
+        )  # more runs of 120 cases prove nothing of new cases
         assert [told(better) for _ in range(3)] == [("not worse", 1), ("not worse", 0), ("not worse", 0)]
         assert [told(worse) for _ in range(2)] == [("regression", 1), ("regression", 0)]
         assert [told(equal) for _ in range(2)] == [("undecided", 1), ("undecided", 0)]
         assert suite.remaining["surprises"] == 10 - 4
         free = [entry.description["check"]["free"] for entry in suite._session("test").executor.ledger.entries(1)
                 if "check" in entry.description]  # fmt: skip
-    assert free == ["undecided", *["not worse"] * 2, *["undecided"] * 3, *["not worse"] * 3, *["regression"] * 2,
+    assert free == ["undecided", *["not worse"] * 2, *["undecided"] * 4, *["not worse"] * 3, *["regression"] * 2,
                     "undecided"]  # fmt: skip
 
 
