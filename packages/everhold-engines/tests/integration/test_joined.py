@@ -142,7 +142,7 @@ BAD = {
     "class": ("UPDATE models SET m1 = 3 WHERE id < 9", "m1", r"are no labels: 2 are such as 3\. Pass one of 0, 1 for"),
     "chance": ("", "p", "are no labels: 1,000 are such as 0"),
     "text": ("", "s", "are of type string, and the labels are of type binary"),
-    "no column": ("", "m99", "no column 'm99' of predictions in the table 'models'.* are 'm0', .* and 34 more"),
+    "no column": ("", "m99", "no column 'm99' of predictions in the table 'models'.*Did you mean 'm9'"),
     "the ids": ("", "id", "no column 'id' of predictions in the table 'models'"),
 }
 
