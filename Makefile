@@ -17,6 +17,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 # uv installs several times faster where it is present
 INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo 'uv pip install --quiet --python $(BIN)/python' || echo '$(BIN)/python -m pip install --quiet --disable-pip-version-check')
 TESTS := $(wildcard packages/*/tests) tests
+EXAMPLES := $(wildcard packages/*/src packages/*/README.md) docs README.md
 PROJECTS := $(wildcard packages/*/pyproject.toml)
 
 .PHONY: help setup demo services check test fast-tests test-all doctests studies durations lowest hunt lint format catalog docs walks bench peers coverage-study experiments sources clean
@@ -42,11 +43,11 @@ fast-tests: .venv/installed-dev # of make test
 	$(PYTEST) $(TESTS) -m "not slow and not services and not study"
 
 test-all: .venv/installed-dev ## what make test leaves out: examples, slow tests, and those that need services
-	@$(MAKE) --no-print-directory --jobs 3 services walks doctests
-	$(PYTEST) $(TESTS) -m "(slow or services) and not study"
+	@$(MAKE) --no-print-directory --jobs 2 services walks
+	$(PYTEST) $(EXAMPLES) $(TESTS) -m "(slow or services or example) and not study"
 
 doctests: .venv/installed-dev ## the examples in docs and docstrings
-	$(PYTEST) $(wildcard packages/*/src packages/*/README.md) docs README.md
+	$(PYTEST) $(EXAMPLES)
 
 studies: .venv/installed-dev ## games and enumerations that last minutes each, listed in tests/studies.txt
 	$(PYTEST) -m study

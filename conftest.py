@@ -71,12 +71,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests, studies, and tests that need services. Studies last minutes and run only if ``-m`` says so."""
+    """Mark slow tests, studies, examples, and tests that need services. Studies run only if ``-m`` says so."""
     listed = {mark: _listed(file) for mark, file in {"slow": SLOW, "study": STUDIES}.items()}
     for item in items:
         for mark, names in listed.items():
             if names & {item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}:
                 item.add_marker(mark)
+        if isinstance(item, DoctestItem):
+            item.add_marker("example")
         if SERVICES & set(getattr(item, "fixturenames", ())):
             item.add_marker("services")
     if not config.option.markexpr and not config.getoption("--record-slow"):

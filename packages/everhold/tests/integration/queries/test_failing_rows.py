@@ -264,7 +264,7 @@ def test_a_model_that_fails_nowhere_has_its_share_confirmed(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::everhold.errors.VacuousGuaranteeWarning")
 def test_the_share_of_failing_rows_is_told_with_every_metric_of_one_or_two_models(tmp_path):
-    sealed, training = (table(seed, sealed=sealed, rows=6_000) for seed, sealed in ((1, 1), (2, 0)))
+    sealed, training = (table(seed, sealed=sealed, rows=3_000) for seed, sealed in ((1, 1), (2, 0)))
     rows = {"holdout": pd.DataFrame(sealed), "training": pd.DataFrame(training), "label": "y", "queries": 200}
     with eh.Holdout.create(f"sqlite:///{tmp_path}/s.db", "s", **rows, mechanism="guess_and_check") as holdout:
         failing, other, sound = (Model(column, "nan", 0.9) for column in ("at_random", "second", "z"))
