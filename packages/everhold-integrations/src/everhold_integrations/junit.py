@@ -32,13 +32,16 @@ _TRIED_AGAIN = ("retries", "retry", "retried", "attempts", "reruns", "flaky")
 _ASSERTION = re.compile(
     r"assert|expectation|comparisonfail|conditionnotsatisfied|multiplefail|^failed$|^failure$", re.IGNORECASE
 )
-_EXCEPTION = re.compile(r"(Error|Exception|Exit|Interrupt(ed)?|Timeout|Expired|Fault|Panic|Abort(ed)?|Refused|Killed)$")
+_EXCEPTION = re.compile(
+    r"(Error|Exception|Exit|Interrupt(ed)?|Timeout|Expired|Fault|Panic|Abort(ed)?|Refused|Killed)(Group)?$"
+)
 _CRASH = re.compile(
     r"\b(timed?[ -]?out|abort(ed)?|signal|sig(segv|abrt|kill|term|bus|ill|fpe|trap|int)|seg(mentation )?fault|killed|"
     r"crash(ed)?)\b",
     re.IGNORECASE,
 )
-_HEAD = re.compile(r"\s*([A-Za-z_][\w.$\\]*)\s*(?::|$)")
+_HEAD = re.compile(r"\s*([A-Za-z_][\w.$\\<>]*)\s*(?::|$)")
+_CLASS_OF_MODULE = re.compile(r"\.[A-Z]\w*$")
 _PYTHON_TAIL = re.compile(r"\.py:\d+: ([A-Za-z_][\w.]*)\s*$")
 _LONGEST_MESSAGE = 4096
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -62,6 +65,8 @@ def exception_in(kind: str, message: str, text: str) -> str | None:
             found.append("assertion" if head[1] == "Error" and "expect(" in words[:400] else head[1])
     names = ["assertion" if name.startswith("Xunit.Sdk.") else re.split(r"[.\\$:]", name)[-1] for name in found]
     named = [name for name in names if _ASSERTION.search(name) or _EXCEPTION.search(name)]
+    if not named and (head := _HEAD.match(message)) and _CLASS_OF_MODULE.search(head[1]):  # as pytest writes exceptions
+        named.append(names[1])
     if tail := _PYTHON_TAIL.search(text):
         named.insert(0, tail[1].rpartition(".")[2])
     if named:

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from holdout_samples import ROWS, copied, create, rows
+from pyarrow import parquet
 
 import everhold as eh
 from everhold import (
@@ -273,7 +274,10 @@ def test_of_a_text_file_nothing_is_guessed_but_the_types(tmp_path):
             some = SomeColumns(path, made.schema)
             assert some.read(["prediction"])["prediction"].tolist() == said
             some.close()
-        for head in ("id,id", "id,prediction,prediction"):
-            (tmp_path / "p.csv").write_text(f"{head}\n{head.replace('prediction', 'a')}\n")
-            with pytest.raises(QueryRejected, match=f"p.csv has two columns {head.rpartition(',')[2]!r}"):
-                read_predictions(tmp_path / "p.csv", made.schema, column="prediction")
+        for first, second in (("id", "id"), ("prediction", "Prediction")):
+            names = [*dict.fromkeys(["id", first]), second]
+            (tmp_path / "p.csv").write_text(f"{','.join(names)}\n{','.join('a' for _ in names)}\n")
+            parquet.write_table(pa.table([["a"] for _ in names], names=names), tmp_path / "p.parquet")
+            for ending in ("csv", "parquet"):
+                with pytest.raises(QueryRejected, match=f"p.{ending} has the columns {first!r} and {second!r}"):
+                    read_predictions(tmp_path / f"p.{ending}", made.schema, column="prediction")

@@ -6,7 +6,6 @@ The files are the analyst's own, so messages may tell what is wrong with them.
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from everhold.sealing.intake.duckdb_files import file_pattern
 from everhold.values.expressions.tree import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -243,15 +242,16 @@ class _Reading:
         """Return the table in the file, after checking the file's size."""
         pattern = file_pattern(self.path.resolve())
         if self.form == PARQUET:
-            counted = "SELECT count(*) FROM parquet_schema(?) WHERE num_children IS NULL"
+            named = "SELECT name FROM parquet_schema(?) WHERE num_children IS NULL"
             sized = "SELECT coalesce(sum(total_uncompressed_size), 0) FROM parquet_metadata(?)"
-            columns, size = (connection.execute(text, [pattern]).fetchall()[0][0] for text in (counted, sized))
+            names, [(size,)] = (connection.execute(text, [pattern]).fetchall() for text in (named, sized))
             if size > (most := self.wanted.most_bytes):
                 raise QueryRejected(
                     f"{self.name} unpacks to {size:,} bytes. Pass a file of at most {most:,} bytes for this number "
                     "of rows."
                 )
-            self._check_columns(columns)
+            self._check_columns(len(names))
+            self._check_names(name for (name,) in names)
             self.check_parquet_lines(connection)
             return connection.read_parquet(pattern, hive_partitioning=False)
         if self.form == ARROW:
@@ -262,9 +262,8 @@ class _Reading:
         """Return the table in a text file. Ids and labels that are texts are read as they are written."""
         written: dict[str, Any] = {"delimiter": _DELIMITERS[self.form], **_DIALECT}
         few: dict[str, Any] = {"all_varchar": True, "sample_size": _LINES_FOR_NAMES, **written}
-        head = connection.read_csv(pattern, header=False, **few).limit(1).fetchall()
-        if doubled := [name for name, times in Counter(*head).items() if times > 1]:
-            raise QueryRejected(f"{self.name} has two columns {brief(doubled[0])}. Rename one of them.")
+        first = connection.read_csv(pattern, header=False, **few).limit(1).fetchall()
+        self._check_names(name or "" for line in first for name in line)
         written["header"] = True
         names = connection.read_csv(pattern, header=True, **few).columns
         text = self.wanted.as_text(names)
@@ -335,6 +334,15 @@ class _Reading:
             raise QueryRejected(
                 f"{self.name} has more than {most:,} columns. Pass row ids and one column of predictions."
             )
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        """Raise QueryRejected if two columns have one name apart from case, of which the engine renames one."""
+        known: dict[str, str] = {}
+        for name in names:
+            if name.lower() in known:
+                both = f"{brief(known[name.lower()])} and {brief(name)}"
+                raise QueryRejected(f"{self.name} has the columns {both}. Rename one of them.")
+            known[name.lower()] = name
 
     def _check_lines(self, count: int) -> None:
         if count > self.wanted.most_lines:
