@@ -270,3 +270,33 @@ def test_long_ids_make_no_slices_because_neighbours_are_equal(tmp_path):
         pytest.raises(eh.QueryRejected, match=r"is 2\^53 or more, where numbers equal their neighbours"),
     ):
         made.evaluate(tree(1), features=["x"], by=["id"])
+
+
+QUOTED = {"recall": 0.5, "f1": 0.375, "balanced_accuracy": 0.5, "f1_macro": 0.479, "f1_weighted": 0.521}
+
+
+@pytest.mark.parametrize("training", [400, 6_000])
+@pytest.mark.parametrize("where", [None, "part"])
+def test_a_quoted_score_is_as_wide_as_its_rows_allow_and_an_honest_guess_is_confirmed(where, training, tmp_path):
+    """Whatever number of rows the plan is made from: training rows, or made-up ones for a slice."""
+    rng = np.random.default_rng(5)
+
+    def drawn(rows):
+        return {"part": rng.random(rows) < 0.15, "y": (rng.random(rows) < 0.3).astype(int)}
+
+    models = [(rng.integers(0, 2, 4_000), None), (rng.integers(0, 2, 4_000), rng.integers(0, 2, training))]
+    with eh.Holdout.create(
+        tmp_path / "s.db", "quoted", holdout=drawn(4_000), training=drawn(training), label="y", queries=100,
+        mechanism="guess_and_check",
+    ) as holdout:  # fmt: skip
+        quoted = {}
+        for name, score in QUOTED.items():
+            for predicted, known in models:
+                asked = eh.metric(name, predicted, training=known, where=where)
+                quote = holdout.quote(asked, guess=score)
+                answer = holdout.ask(asked, guess=score)
+                assert answer.charged == 0, name
+                quoted[answer.query] = quote.radius_unsealed
+        for row in holdout.unseal().to_rows():
+            half = (row["sealed_high"] - row["sealed_low"]) / 2
+            assert 0.75 * half <= quoted[row["query"]] <= 1.35 * half, row

@@ -129,7 +129,7 @@ class Measure:
         return True
 
     def thinned(self, seen: Any, share: float) -> Any:
-        """Return the summary with all counts multiplied by ``share``, as if fewer rows counted."""
+        """Return the summary with all counts multiplied by ``share``, as if fewer or more rows counted."""
         return seen
 
     @abstractmethod
@@ -220,7 +220,8 @@ class PartsMeasure(Measure):
         made: list[PartInterval] = []
         for part, units in zip(parts, planned.parts, strict=True):
             made.append(FreeRatio(units, scale) if part.how == "free" else _interval_of(part.how, units, sized))
-        return Composite(tuple(made), _shares(weights, len(made)), bounds, planned, sized.sealed)
+        likely = self.thinned(planned, scale)
+        return Composite(tuple(made), _shares(weights, len(made)), bounds, likely, sized.sealed)
 
     def no_rows(self, setting: Setting) -> Judged:
         """Return an empty set of rows, with predictions of the shape that the metric needs."""
@@ -280,7 +281,8 @@ class RatesMeasure(PartsMeasure):
                 even = Units(np.ones(2), np.array([0.0, 1.0]), rows, largest)  # half right and half wrong
                 arms = replace(arms, treated=even, control=even)
             parts.append(ArmDifference(arms, scale, sized.sealed))
-        return Composite(tuple(parts), _shares(None, len(parts)), composites.average, planned, sized.sealed)
+        likely = self.thinned(planned, scale)
+        return Composite(tuple(parts), _shares(None, len(parts)), composites.average, likely, sized.sealed)
 
 
 def _interval_of(how: str, planned: Units, sized: Sized) -> CountedPart | PartBets:
