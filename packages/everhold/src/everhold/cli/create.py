@@ -291,6 +291,7 @@ def create(
       0  created
       2  the settings are not valid; nothing was created
       3  the rows or the name cannot be used; nothing was created
+      5  the protocol or a declared query cannot be used; nothing was created
       9  the groups or the model do not match the rows; nothing was created
     """
     storage, name = arguments.place_of(place.storage, place.name)

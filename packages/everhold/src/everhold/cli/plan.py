@@ -576,7 +576,7 @@ def board(
     Exit codes:
       0  printed
       2  wrong usage
-      5  the results cannot be ranked; the item is named
+      3  the results cannot be ranked; the item is named
     """
     from everhold.boards import board as ranked
 

@@ -271,7 +271,8 @@ def _room(parent: Path) -> Iterator[Path]:
         room = Path(tempfile.mkdtemp(prefix=ROOM, dir=parent))
     except OSError as fault:
         raise EverholdError(
-            f"The folder of {parent.name!r} cannot be written: {fault.strerror}. Check its permissions."
+            f"No file can be made in the folder {parent.name!r}: {fault.strerror}. Check that it is there, and may be "
+            "written."
         ) from None
     try:
         with in_use(room):

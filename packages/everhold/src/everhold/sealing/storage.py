@@ -72,8 +72,8 @@ def check_name_is_free(name: str, names: Sequence[str]) -> None:
     """Check that no other holdout has the name."""
     if name in names:
         raise HoldoutRejected(
-            f"A holdout named {name!r} exists. Open it, or pass a new name. A script that may run again passes "
-            "exist_ok=True (--exist-ok), which opens the holdout if its rows and settings are the same.",
+            f"A holdout named {name!r} exists. Open it, or pass a new name. Holdout.create opens it with exist_ok=True "
+            "(--exist-ok) if rows and settings are the same.",
             name=name,
         )
 
