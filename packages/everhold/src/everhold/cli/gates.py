@@ -482,7 +482,8 @@ def challenge_results(
       2  an error: a case has no outcome, as it is missing, did not run, crashed,
          was retried or copied, or the file or storage cannot be used; nothing was
          charged, and the same challenger can be reported anew
-      3  refused: what is left of the budget does not pay for it
+      3  refused: what is left of the budget does not pay for it, or no results of so
+         few cases could prove it
     """
 
     def asked(found: Gate, results: Any, baseline: Any, missing: str) -> Verdict:
@@ -519,7 +520,8 @@ def check(
       0  not worse than the baseline by more than the margin (proved)
       1  a regression (proved)
       2  an error; nothing was charged
-      3  refused: what is left of the budget does not pay for it
+      3  refused: what is left of the budget does not pay for it, or no results of so
+         few cases could prove it
       4  undecided: neither is proved; about so many more cases would decide
     """
 

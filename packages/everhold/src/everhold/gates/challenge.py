@@ -56,8 +56,8 @@ class Verdict(QueryResult):
         gate: Name of the gate.
         margin: The gain that a promoted challenger is proved to exceed, in the metric's units.
         metric: The metric, in words.
-        refused: True if the challenge was not decided, because the budget may not cover it or the gate's limit is
-            reached.
+        refused: True if the challenge was not decided, because the budget may not cover it, the gate's limit is
+            reached, or no results of its cases could prove it.
         analyst: Name of the analyst who made the challenge; None for the steward.
         challenger: Name of the challenger in a gate about cases; None in a gate about rows.
     """
@@ -120,7 +120,7 @@ class Verdict(QueryResult):
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
         if self.refused:
-            return f"refused: what is left does not pay for it ({left} left)"
+            return f"refused: what is left does not pay for it, or no results could prove it ({left} left)"
         stored = f"stored verdict of {self.challenger}: " if self.repeated and self.challenger is not None else ""
         if not self.promoted:
             return f"{stored}kept: nothing is proved, charged {self.charged}, {left} left"
@@ -134,7 +134,8 @@ class Verdict(QueryResult):
         if self.refused:
             return (
                 "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "
-                "gate's own limit may not cover it. Nothing was charged, and the champion stays."
+                "gate's own limit may not cover it, or because no results of so few cases could prove it. Then the "
+                "gate's status has provable=False, and more cases help. Nothing was charged, and the champion stays."
             )
         if not self.promoted:
             return (

@@ -317,7 +317,10 @@ def test_without_a_way_to_prove_it_the_challenge_is_refused(tmp_path):
         gate = holdout.gate(better="accuracy", margin=0.8, champion=results(0.1))
         assert gate.status()["sees"] is None
         before = spent(holdout)
-        assert gate.challenge(results(1.0)).refused
+        refused = gate.challenge(results(1.0))
+        assert refused.refused
+        assert "no results could prove it" in str(refused)
+        assert "no results of so few cases could prove it" in refused.explain()
         with pytest.raises(eh.BudgetExhausted):
             gate.open("commit")
         assert spent(holdout) == before
