@@ -300,3 +300,23 @@ def test_a_quoted_score_is_as_wide_as_its_rows_allow_and_an_honest_guess_is_conf
         for row in holdout.unseal().to_rows():
             half = (row["sealed_high"] - row["sealed_low"]) / 2
             assert 0.75 * half <= quoted[row["query"]] <= 1.35 * half, row
+
+
+@pytest.mark.parametrize("training", [400, 20_000])
+def test_a_quoted_average_of_aucs_is_as_wide_as_its_rows_allow(training, tmp_path):
+    rng = np.random.default_rng(6)
+
+    def drawn(rows):
+        return {"x": rng.normal(size=rows), "y": rng.choice(["a", "b", "c"], rows, p=[0.3, 0.5, 0.2]).astype(object)}
+
+    with eh.Holdout.create(
+        tmp_path / "s.db", "quoted", holdout=drawn(4_000), training=drawn(training), label="y", queries=100,
+        mechanism="guess_and_check",
+    ) as holdout:  # fmt: skip
+        for known in (None, rng.dirichlet(np.ones(3), training)):
+            asked = eh.metric("roc_auc_ovr", rng.dirichlet(np.ones(3), 4_000), training=known)
+            quoted = holdout.quote(asked, guess=0.5).radius_unsealed
+            assert holdout.ask(asked, guess=0.5).charged == 0
+            assert 0.04 <= quoted <= 0.09
+        for row in holdout.unseal().to_rows():
+            assert 0.05 <= (row["sealed_high"] - row["sealed_low"]) / 2 <= 0.07

@@ -136,8 +136,17 @@ class MacroArea(Measure):
             self.of_one.procedure(part, own, alone, reach=reach)
             for part, own in zip(planned.parts, _settings(setting), strict=True)
         ]
-        shares = (1.0 / len(parts),) * len(parts)
-        return Composite(tuple(parts), shares, boxes.average, planned, sized.sealed)
+        shares, scale = (1.0 / len(parts),) * len(parts), sized.sealed / max(sized.planned, 1)
+        likely = replace(planned, parts=tuple(_repeated(part, scale) for part in planned.parts))
+        return Composite(tuple(parts), shares, boxes.average, likely, sized.sealed)
+
+
+def _repeated(seen: Any, scale: float) -> Any:
+    """Return the numbers of a class with ``scale`` times as many of them and the same quantiles; blocks unchanged."""
+    if isinstance(seen, ranking.SeenBlocks) or not len(seen.units):
+        return seen
+    number = max(round(scale * len(seen.units)), 1)
+    return replace(seen, units=np.quantile(seen.units, (np.arange(number) + 0.5) / number))
 
 
 def roc_auc_ovr(metric: Metric) -> MacroArea:
