@@ -2164,6 +2164,14 @@ MUTATIONS = [
         (_SMALL_FILE,),
     ),
     Mutation(
+        "assumptions",
+        "a text such as no, which counts as true in Python, ends no protection",
+        "everhold/arguments.py",
+        "    if not isinstance(value, bool | np.bool_):\n",
+        "    if False:\n",
+        ("everhold/integration/sealing/test_resealing.py::test_only_a_truth_value_ends_a_protection",),
+    ),
+    Mutation(
         "results",
         "of a text file of predictions no sign is guessed, so that no text changes and no line is left out",
         "everhold/queries/predictions/files.py",

@@ -59,6 +59,13 @@ def whole(value: object, name: str, *, least: int = 1, most: int | None = None) 
     return number
 
 
+def truth(value: object, name: str) -> bool:
+    """Return an argument as a Python bool, or raise ValueError unless it is one: the text "no" counts as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} is {brief(value)}. Pass True or False.")
+    return bool(value)
+
+
 def positive(value: object, name: str) -> float:
     """Return an argument as a float, or raise ValueError unless it is finite and above 0."""
     number = as_float(value)

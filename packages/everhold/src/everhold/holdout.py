@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast, overload
 
 from everhold.answers import Answer, QuotedPrice, Transcript, Unsealed
-from everhold.arguments import brief, names_keywords
+from everhold.arguments import brief, names_keywords, truth
 from everhold.asking.query_executor import QueryExecutor
 from everhold.asking.session import USUAL_FIT, USUAL_GATE, FitTerms, GateTerms, HoldoutSession
 from everhold.dependence import DependenceModel
@@ -206,14 +206,22 @@ class Holdout:
             from everhold.asking.creation import create_parts
 
             store, records = create_parts(
-                storage, name, parts, request, study, make=make, allow_resealing=bool(allow_resealing)
+                storage,
+                name,
+                parts,
+                request,
+                study,
+                make=make,
+                allow_resealing=truth(allow_resealing, "allow_resealing"),
             )
             if studies is not None:
                 return cast("Self", DealtHoldout(DealtTransport(store, name, records)))
             folder = rows_folder(store.url) / records[0].configuration["folder"]
             return cls(HoldoutSession(store, records[0], folder, checked=True))
         creation = make(request, study)
-        store, (record,) = record_all(storage, [(name, creation)], allow_resealing=bool(allow_resealing))
+        store, (record,) = record_all(
+            storage, [(name, creation)], allow_resealing=truth(allow_resealing, "allow_resealing")
+        )  # fmt: skip
         folder = rows_folder(storage_url(storage)) / record.configuration["folder"]
         session = HoldoutSession(store, record, folder, holdout if is_table(holdout) else None, checked=True)
         creation.finish(session.executor, folder)

@@ -293,3 +293,11 @@ def test_rows_that_answered_are_not_sealed_anew_because_their_database_was_delet
 def test_rows_that_told_nothing_are_sealed_anew_after_a_creation_that_was_cut_short(tmp_path):
     after_a_lost_database(tmp_path, asked=False)
     reseal(tmp_path, with_all_kinds()).close()
+
+
+@pytest.mark.parametrize("protection", ["allow_resealing", "equal_rows", "allow_vacuous"])
+@pytest.mark.parametrize("value", ["no", "False", 1, None])
+def test_only_a_truth_value_ends_a_protection(tmp_path, protection, value):
+    """A text such as "no" from a file of settings counts as true in Python."""
+    with pytest.raises(ValueError, match=f"{protection} is {value!r}. Pass True or False"):
+        create(tmp_path, "h", **{protection: value})

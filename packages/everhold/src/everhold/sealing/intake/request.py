@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from everhold.arguments import as_whole, brief
+from everhold.arguments import as_whole, brief, truth
 from everhold.estimand import SEALED
 from everhold.sealing.intake.checks import checked_classes
 from everhold.sealing.intake.reading import MOST_ROWS, RowSource, check_most_rows, collected
@@ -91,6 +91,9 @@ class Planning:
     allow_vacuous: bool = False
     grows: bool = False
     largest_group: int | None = None
+
+    def __post_init__(self) -> None:
+        truth(self.allow_vacuous, "allow_vacuous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +269,7 @@ class SealRequest:
                 raise ValueError(f"The {what} column is {brief(column)}. Pass the name of a column, a text.")
         if label is not None and label == self.rows.row_id:
             raise ValueError(f"{brief(label)} is both the label and the row id. Pass two different columns.")
+        truth(self.rows.equal_rows, "equal_rows")
         object.__setattr__(self, "seed", checked_seed(self.seed))
         classes, missing = checked_classes(self.rows.classes), checked_missing(self.rows.missing)
         rows = replace(
