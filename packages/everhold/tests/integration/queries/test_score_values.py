@@ -95,6 +95,24 @@ def test_groups_widen_intervals_and_keep_their_rows_together(tmp_path):
             holdout.ask(eh.metric("expected_calibration_error", chances(SEALED)), guess=0.1)
 
 
+@pytest.mark.parametrize("told", ["spread", "together"])
+def test_a_calibration_error_is_quoted_for_the_probabilities_that_were_passed(told, tmp_path):
+    rng = np.random.default_rng(5)
+    probabilities = rng.random(4_000) if told == "spread" else 0.49 + 0.02 * rng.random(4_000)
+    labels = (rng.random(4_000) < (0.3 if told == "spread" else probabilities)).astype(int)
+    bins = np.minimum((10 * probabilities).astype(int), 9)
+    true = np.abs(np.bincount(bins, labels - probabilities)).sum() / 4_000
+    with eh.Holdout.create(
+        tmp_path / "c.db", "calibration", holdout={"y": labels, "x": labels}, label="y", queries=100,
+        mechanism="guess_and_check",
+    ) as holdout:  # fmt: skip
+        query = eh.metric("expected_calibration_error", probabilities)
+        quoted = holdout.quote(query, guess=true).radius_unsealed
+        assert holdout.ask(query, guess=true).charged == 0
+        (row,) = holdout.unseal().to_rows()
+        assert 0.9 < quoted / ((row["sealed_high"] - row["sealed_low"]) / 2) < 1.1
+
+
 SLACK = {"mechanism": "guess_and_check", "queries": 9, "slack": 0.2}
 
 

@@ -422,6 +422,8 @@ class RowsWanted(NamedTuple):
         at: Value that the metric should have on the rows, on the scale [0, 1].
         labels: Public labels of the rows.
         rng: Generator of the random numbers that are used.
+        told: Predictions that were passed for the sealed rows, shape (sealed rows,) or (sealed rows, classes). None for
+            other predictions.
     """
 
     metric: Metric
@@ -429,6 +431,7 @@ class RowsWanted(NamedTuple):
     at: float
     labels: NDArray[np.float64]
     rng: np.random.Generator
+    told: NDArray[np.float64] | None
 
 
 Likely: TypeAlias = Callable[[RowsWanted], Judged]
@@ -436,8 +439,9 @@ Likely: TypeAlias = Callable[[RowsWanted], Judged]
 
 
 def made_up(
-    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64] | None, likely: Likely | None
-) -> Judged:
+    metric: Metric, setting: Setting, at: float, labels: NDArray[np.float64] | None, likely: Likely | None,
+    told: NDArray[np.float64] | None = None,
+) -> Judged:  # fmt: skip
     """Return made-up predictions and labels with about the guessed score.
 
     Args:
@@ -446,13 +450,14 @@ def made_up(
         at: The guessed score, on the scale [0, 1].
         labels: Labels of the training rows, if there are any; classes as their numbers.
         likely: The function that makes the rows; by default that for the metric's kind of outputs.
+        told: Predictions that were passed for the sealed rows. None for other predictions.
     """
     rng, outputs = np.random.default_rng(0), metric.outputs
     if labels is None or not len(labels):
         numbers = np.linspace(setting.low, setting.high, _ROWS)
         labels = numbers if outputs == "numbers" else (np.arange(_ROWS) % max(setting.classes, 2)).astype(np.float64)
     labels = rng.choice(labels, _ROWS) if len(labels) > _ROWS else rng.permutation(labels)
-    return (likely or _USUAL[outputs])(RowsWanted(metric, setting, at, labels, rng))
+    return (likely or _USUAL[outputs])(RowsWanted(metric, setting, at, labels, rng, told))
 
 
 def shuffled_within(labels: NDArray[np.float64], outputs: NDArray[Any]) -> NDArray[Any]:
@@ -514,9 +519,9 @@ def near_labels(wanted: RowsWanted) -> Judged:
 
 
 def _uncalibrated(wanted: RowsWanted) -> Judged:
-    """Return artificial probabilities and labels with about the wanted calibration error."""
-    told = wanted.rng.random(len(wanted.labels))
-    chances = np.clip(told + wanted.at * np.sign(told - 0.5), 0, 1)
+    """Return probabilities, public or artificial, and artificial labels with about the wanted calibration error."""
+    told = wanted.rng.random(len(wanted.labels)) if wanted.told is None else wanted.told
+    chances = np.clip(told - wanted.at * np.sign(told - 0.5), 0, 1)  # as of a model that is too sure
     return Judged(told, (wanted.rng.random(len(told)) < chances).astype(float))
 
 

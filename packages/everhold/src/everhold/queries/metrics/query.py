@@ -660,7 +660,9 @@ class ModelsReader:
             return None
         if len(self.models) == 1:
             at = 0.5 if guess is None else min(max(guess, 0.0), 1.0)
-            return [self._in_groups(made_up(metric, self.setting, at, self.labels, measure.likely))]
+            return [
+                self._in_groups(made_up(metric, self.setting, at, self.labels, measure.likely, self.models[0].public()))
+            ]
         if opened is not None:
             return [replace(rows, counting=None) for rows in opened]
         told = [model.public() for model in self.models]
