@@ -33,6 +33,6 @@ def test_an_unknown_keyword_is_an_error_of_types(called):
 
 
 def test_what_is_needed_stays_needed():
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'control'"):
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'control'"):
         eh.risk_ratio("died = 1", arm="arm", treated="B")
     assert inspect.signature(eh.risk_ratio).parameters["control"].default is Parameter.empty

@@ -98,7 +98,7 @@ class Model:
         (eh.ratio(eh.accuracy(Model()), "x > 0"), "estimator is not sent to a service"),
         (
             eh.private_synthesize(eh_universe := queries()["synthesize"][0].universe, eh_universe.marginals(2)),
-            "family",
+            "cannot be sent to a service",
         ),
         (eh.accuracy(7), "one for each row"),
         (eh.mean("x", low=-math.inf, high=1), "finite"),

@@ -18,7 +18,6 @@ from everhold.sealing.storage import KEY_FILE, StewardKey, is_folder_name
 from everhold.strict_json import digest
 from everhold.values.base import Schema
 from everhold.values.expressions import ColumnKind
-from everhold.values.expressions.parse import TableColumns
 from everhold.values.missing import REFUSE, MissingRule, missing_rules, read_rules
 
 if TYPE_CHECKING:
@@ -242,7 +241,7 @@ def schema_from(configuration: dict[str, Any]) -> Schema:
     named = ("rows", "training_rows", "label", "label_kind", "row_id")
     return Schema(
         **{name: configuration[name] for name in named},
-        columns=TableColumns((name, ColumnKind(kind)) for name, kind in configuration["columns"]),
+        columns={name: ColumnKind(kind) for name, kind in configuration["columns"]},
         features_public=configuration["features"] == PUBLIC,
         classes=None if (classes := configuration["label_classes"]) is None else tuple(classes),
         categories={name: tuple(values) for name, values in configuration.get("categories", {}).items()},

@@ -63,17 +63,12 @@ def parse(text: str, columns: Columns) -> Expression:
     """
     if not isinstance(text, str):
         raise rejected("the expression is not a text", "write for example 'arr_delay > 15'")
-    return _parsed(text, columns if isinstance(columns, TableColumns) else TableColumns(columns))
-
-
-class TableColumns(dict[str, ColumnKind]):
-    """Columns of one table by name, hashed by identity, because to hash all of a wide table takes long."""
-
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    return _parsed(text, tuple(columns.items()))
 
 
 @lru_cache(maxsize=256)  # a query is read several times while it is answered
-def _parsed(text: str, columns: TableColumns) -> Expression:
+def _parsed(text: str, named: tuple[tuple[str, ColumnKind], ...]) -> Expression:
+    columns = dict(named)
     if len(text) > MAX_CHARACTERS:
         raise rejected(f"the expression is longer than {MAX_CHARACTERS:,} characters", "write a shorter one")
     if _NO_TEXT.search(text):
