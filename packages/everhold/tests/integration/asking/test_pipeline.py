@@ -1,5 +1,6 @@
 """The cost of one query: functions, files, SQL statements and transactions; and what is read at which time."""
 
+import gc
 import json
 import os
 import subprocess
@@ -72,11 +73,14 @@ def called(step):
             calls[code.co_filename.removeprefix(home).replace(os.sep, "/"), code.co_qualname] += 1
 
     before = sys.getprofile()
+    gc.collect()  # objects of other tests call functions of everhold when they go
+    gc.disable()
     sys.setprofile(note)
     try:
         step()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return calls
 
 
