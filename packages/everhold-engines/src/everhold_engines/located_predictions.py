@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from everhold.arguments import advice_for, brief
+from everhold.arguments import advice_for, brief, listed
 from everhold.errors import QueryRejected
 from everhold.progress import progress
 from everhold.queries.metrics.label_query import LabelQuery, prediction_node
-from everhold.queries.predictions.arrays import ids_refused, listed
+from everhold.queries.predictions.arrays import ids_refused
 from everhold.queries.predictions.columns import parts_of
 from everhold.queries.query import Query
 from everhold.values.base import LocatedPredictions

@@ -2,8 +2,9 @@
 
 Without one of the options the plugin does nothing. With ``--everhold-check NAME`` the session ends with the verdict as
 its exit code: 0 not worse than the baseline, 1 a regression, 4 undecided; with ``--everhold-gate NAME``, 0 promoted and
-1 kept. 2 is an error, and 3 a spent budget. A sealed test that fails is a result and no error. A test with subtests
-passes if all of them do. Numbers of `record_property` are metrics beside ``passed`` and ``duration`` (seconds).
+1 kept. 2 is an error. 3 is a refusal: the budget is spent, or no results could prove the challenge. A sealed test that
+fails is a result and no error. A test with subtests passes if all of them do. Numbers of `record_property` are metrics
+beside ``passed`` and ``duration`` (seconds).
 
 Only a test that passes, or fails by an assertion or by ``pytest.fail``, has an outcome. Any other exception is a crash:
 the session ends with an error that names the test, and the same version can be reported again. The same holds for tests

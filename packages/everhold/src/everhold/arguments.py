@@ -117,10 +117,24 @@ def advice_for(name: object, known: Iterable[str]) -> str:
         ("Did you mean 'roc_auc'?", "Name one of 'age', 'bill'.")
     """
     names = list(known)
-    similar = get_close_matches(name[:_LONGEST_COMPARED], names[:_MOST_COMPARED], n=1) if isinstance(name, str) else []
-    return f"Did you mean {similar[0]!r}?" if similar else f"Name one of {', '.join(map(repr, names)) or 'none'}."
+    texts = [each for each in names[:_MOST_COMPARED] if isinstance(each, str)]
+    similar = get_close_matches(name[:_LONGEST_COMPARED], texts, n=1) if isinstance(name, str) else []
+    return f"Did you mean {similar[0]!r}?" if similar else f"Name one of {listed(names)}."
 
 
+def listed(names: Iterable[str]) -> str:
+    """Return names as a text for messages, shortened if there are many.
+
+    Examples:
+        >>> listed(["id", "p"]), listed(map(str, range(2_000)))[-14:]
+        ("'id', 'p'", 'and 1,960 more')
+    """
+    every = list(names)
+    more = [f"and {len(every) - _MOST_LISTED:,} more"] if len(every) > _MOST_LISTED else []
+    return " ".join([", ".join(map(repr, every[:_MOST_LISTED])), *more]) or "none"
+
+
+_MOST_LISTED = 40
 _LONGEST_COMPARED, _MOST_COMPARED = 64, 1_000  # characters and names, as comparing takes their product
 
 

@@ -105,11 +105,14 @@ def test_processor_time_and_memory_of_a_worker_are_limited():
 
 def test_a_worker_can_be_ended():
     begun = []
-    ended = threading.Timer(1.0, lambda: end_worker(begun[0]))
-    ended.start()
+
+    def begin(number):
+        begun.append(number)
+        threading.Timer(1.0, end_worker, [number]).start()
+
     start = time.monotonic()
     with pytest.raises(WorkerEnded):
-        in_worker("signal:pause", {}, WorkLimits(seconds=30), begun=begun.append)
+        in_worker("signal:pause", {}, WorkLimits(seconds=30), begun=begin)
     assert time.monotonic() - start < 20.0
     end_worker(begun[0])  # again, which does nothing
     assert in_worker("builtins:dict", {}, WorkLimits()) == {}

@@ -130,7 +130,7 @@ def verify_certificate(
     try:
         document, page = form.read_document(path)
     except form.Malformed as fault:
-        return CertificateReport((str(fault),), None, notes=(_WRONG_FILE,))
+        return CertificateReport((str(fault),), None, notes=(_WRONG_FILE,) if Path(path).is_file() else ())
     faults = tuple(form.misshapen(document))
     if faults:
         return CertificateReport(faults, None)

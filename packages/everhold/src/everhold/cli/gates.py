@@ -507,10 +507,11 @@ def check(
     r"""Check a file of results against the baseline of a gate, with the verdict as exit code.
 
     The baseline is the version with which the suite was sealed. No champion changes,
-    and all verdicts of the gate hold at once. A verdict is free if it is the same
-    as that of the latest charged check. Any other verdict costs a surprise. Later
-    checks have to prove more. Once results that equal the baseline's no longer do,
-    'undecided' is the free verdict.
+    and all verdicts of the gate hold at once. One verdict is free: that of the
+    latest charged check, at first 'undecided'. Later checks have to prove more. If
+    the latest charged check said 'not worse', and results that equal the baseline's
+    would have proved that then and no longer do, 'undecided' is free in its place.
+    Any other verdict costs a surprise.
 
     Example:
       everhold check results.xml --gate main --margin 0.02 \
@@ -520,8 +521,7 @@ def check(
       0  not worse than the baseline by more than the margin (proved)
       1  a regression (proved)
       2  an error; nothing was charged
-      3  refused: what is left of the budget does not pay for it, or no results of so
-         few cases could prove it
+      3  refused: what is left of the budget does not pay for it
       4  undecided: neither is proved; about so many more cases would decide
     """
 

@@ -120,7 +120,8 @@ class Verdict(QueryResult):
     def __str__(self) -> str:
         left = left_in_words(self.remaining)
         if self.refused:
-            return f"refused: what is left does not pay for it, or no results could prove it ({left} left)"
+            unprovable = "" if self.challenger is None else ", or no results could prove it"
+            return f"refused: what is left does not pay for it{unprovable} ({left} left)"
         stored = f"stored verdict of {self.challenger}: " if self.repeated and self.challenger is not None else ""
         if not self.promoted:
             return f"{stored}kept: nothing is proved, charged {self.charged}, {left} left"
@@ -132,10 +133,14 @@ class Verdict(QueryResult):
     def explain(self) -> str:
         """Explain in words what the verdict proves and what it does not prove."""
         if self.refused:
+            unprovable = (
+                "" if self.challenger is None
+                else ", or because no results of so few cases could prove it. Then the gate's status has "
+                "provable=False, and more cases help"
+            )  # fmt: skip
             return (
                 "The challenge was refused because what is left of the budget, of the analyst's allotment or of the "
-                "gate's own limit may not cover it, or because no results of so few cases could prove it. Then the "
-                "gate's status has provable=False, and more cases help. Nothing was charged, and the champion stays."
+                f"gate's own limit may not cover it{unprovable}. Nothing was charged, and the champion stays."
             )
         if not self.promoted:
             return (

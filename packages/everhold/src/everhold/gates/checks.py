@@ -356,7 +356,7 @@ _MEANING = {
     "not worse": "All claims are proved: this version is not worse than the baseline by more than the margin.",
     "regression": "It is proved that this version is worse than the baseline, or violates a guard.",
     "undecided": "Nothing is proved: this version may be as good as the baseline, or worse.",
-    "refused": "The budget does not pay for another verdict. Nothing was charged.",
+    "refused": "What is left does not pay for another verdict, or no results could prove it. Nothing was charged.",
 }
 
 

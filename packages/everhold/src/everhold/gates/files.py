@@ -232,8 +232,9 @@ def groups_in(results: Mapping[str, Sequence[Any]], column: str) -> dict[Any, An
         QueryRejected: If the table has no column of this name.
         CaseRejected: If a case has no group, or its runs are in different groups.
     """
-    if column not in results or column in (CASE, RUN):
-        raise QueryRejected(f"The results have no column {column!r}. {advice_for(column, results)}")
+    others = [each for each in results if each not in (CASE, RUN)]
+    if column not in others:
+        raise QueryRejected(f"The results have no column {column!r} of groups. {advice_for(column, others)}")
     groups: dict[Any, Any] = {}
     for case, group in zip(results[CASE], results[column], strict=True):
         if group is None or groups.setdefault(case, group) != group:

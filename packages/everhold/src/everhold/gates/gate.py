@@ -191,9 +191,10 @@ class Gate(SeesArrivals):
         """Check whether a version's results on cases are not worse than those of the gate's baseline.
 
         The verdict is ``"not worse"``, ``"regression"`` or ``"undecided"``. All verdicts of a gate hold together, with
-        those of its challenges. The champion does not change. A verdict is free if it equals the verdict of the latest
-        charged check, or ``"undecided"`` before the first charge. Any other verdict costs a surprise. Later checks have
-        to prove more. Once results that equal the baseline's no longer do, ``"undecided"`` is the free verdict.
+        those of its challenges. The champion does not change. One verdict is free: that of the latest charged check, at
+        first ``"undecided"``. Later checks have to prove more. If the verdict of the latest charged check is ``"not
+        worse"``, and results that equal the baseline's would have proved that then and no longer do, ``"undecided"`` is
+        free in its place. Any other verdict costs a surprise.
 
         Args:
             results: Results of the version on the cases, as for ``candidate`` in `challenge`.
@@ -299,7 +300,7 @@ class Gate(SeesArrivals):
                 **{name: width * end for name, end in zip(("gain", "gain_low"), ends, strict=False)},
             })  # fmt: skip
         return GateHistory(
-            gate=self.name, metric=said["metric"], margin=said["margin"], challenges=gate.challenges,
+            gate=self.name, metric=said["metric"], margin=said["margin"], challenges=gate.challenges - gate.checks,
             promotions=gate.promotions, remaining=gate.remaining(executor.remaining(head)),
             nats=challenge.next_nats(executor.mechanism, executor.state_from(head)),
             about=challenge.about_runs(gate.metric), confidence=executor.promise.confidence,

@@ -255,9 +255,10 @@ class CheckVersion(
 ):  # fmt: skip
     """Check the results of a version against the baseline of a gate: not worse, a regression, or undecided.
 
-    All verdicts of a gate hold at once. No champion changes. A verdict is free if it equals the verdict of the latest
-    charged check. Any other verdict costs a surprise. Later checks have to prove more. Once results that equal the
-    baseline's no longer do, *undecided* is the free verdict.
+    All verdicts of a gate hold at once. No champion changes. One verdict is free: that of the latest charged check, at
+    first *undecided*. Later checks have to prove more. If the latest charged check said *not worse*, and results that
+    equal the baseline's would have proved that then and no longer do, *undecided* is free in its place. Any other
+    verdict costs a surprise.
     """
 
     gate: _Gate

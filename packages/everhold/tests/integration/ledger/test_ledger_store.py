@@ -273,8 +273,8 @@ def test_those_who_shared_a_commit_share_the_next_one_too(store, record, monkeyp
     sa.event.listen(store.database._engine, "commit", commits.append)
     threads = [threading.Thread(target=ask, args=(store, record, number)) for number in range(3, 6)]
     for thread in threads:
+        assert not commits  # of those who found too few others
         thread.start()
-        assert not commits  # not even the first, who finds nobody
         time.sleep(0.02)
     for thread in threads:
         thread.join()

@@ -74,6 +74,42 @@ def test_a_class_against_the_rest_is_answered_as_labels_0_and_1_are(tmp_path):
     assert [*answers(np.where(late, "yes", "no"), pos_label="yes")] == [*answers(late.astype(int))]
 
 
+@pytest.mark.parametrize("positive", [False, 0, True, 1])
+def test_truth_values_are_the_classes_0_and_1_where_one_of_these_is_positive(tmp_path, positive):
+    rng = np.random.default_rng(0)
+    late = rng.random(1_000) < 0.2
+    predicted = (rng.random(1_000) < 0.1) | late
+    for place, labels in enumerate((late, late.astype(int))):
+        with eh.Holdout.create(
+            tmp_path / f"{place}.db", "s", holdout={"late": labels}, label="late", mechanism="guess_and_check"
+        ) as holdout:
+            holdout.ask(eh.metric("recall", predicted, pos_label=positive), guess=0.5)
+            (row,) = holdout.unseal().to_rows()
+            true = metrics.recall_score(late, predicted, pos_label=bool(positive))
+            assert row["sealed"] == pytest.approx(true)
+
+
+def test_false_is_a_positive_class_as_any_other_is(tmp_path):
+    """The share of the class among training labels is that of False, by which bets on two public arrays are planned."""
+    rng = np.random.default_rng(0)
+    late = rng.random(4_000) < 0.2
+    first, second = (np.where(rng.random(4_000) < wrong, ~late, late) for wrong in (0.1, 0.12))
+
+    def told(labels, predictions, **more):
+        address = f"sqlite:///{tmp_path}/{labels.dtype.kind}.db"
+        with eh.Holdout.create(
+            address, "study", holdout={"late": labels[:2_000]}, training={"late": labels[2_000:]}, label="late",
+            mechanism="guess_and_check",
+        ) as holdout:  # fmt: skip
+            scores = (eh.metric("recall", each[:2_000], **more) for each in predictions)
+            answer = holdout.ask(eh.difference(*scores), guess=0.0)
+            return answer.low, answer.high
+
+    as_numbers = told((~late).astype(int), [(~each).astype(int) for each in (first, second)])
+    assert told(late, [first, second], pos_label=False) == as_numbers
+    assert as_numbers[1] - as_numbers[0] < 0.3
+
+
 def test_what_cannot_be_meant_is_refused_and_costs_nothing(holdout):
     before = holdout.remaining
     for name, positive, words in (

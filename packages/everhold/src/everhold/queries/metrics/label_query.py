@@ -148,13 +148,16 @@ class LabelQuery(RowwiseQuery):
 
     def says_positive(self, predictions: NDArray[Any]) -> NDArray[np.bool_]:
         """Return for each of checked predictions of classes whether it is the positive class."""
-        if predictions.dtype.kind == "b":
+        if self._are_truth_values(predictions):
             return predictions
         return np.asarray(predictions == (1 if self.positive is None else self.positive))
 
     def _are_truth_values(self, predictions: NDArray[Any]) -> bool:
-        """Return whether predictions are truth values that say which rows are of the positive class."""
-        return self.positive is not None and predictions.dtype.kind == "b"
+        """Return whether predictions are truth values that say which rows are of the positive class.
+
+        If this class is 0 or 1, truth values are these two classes, as they are in scikit-learn.
+        """
+        return predictions.dtype.kind == "b" and self.positive not in (None, 0, 1)
 
     def _two_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
         """Return labels unchanged, or with a positive class as 1 for this class and 0 for all others."""

@@ -717,7 +717,7 @@ def difference_of_outcomes(
     (first, second), likely = map(passed_predictions, both), None
     if first is not None and second is not None:  # two public arrays, so that pairs of outcomes can be expected
         labels = open_labels(compiler)
-        share = None if labels is None else _shares([1], asked[0].says_positive(labels))[0]
+        share = None if labels is None else _shares([1 if (found := asked[0].positive) is None else found], labels)[0]
         likely = likely_pairs(asked[0].says_positive(first), asked[1].says_positive(second), share)
     known, procedure = None, GainDifference(metric.outcomes, max(round(counting), 1), likely)
     if training[0] is not None and training[1] is not None:

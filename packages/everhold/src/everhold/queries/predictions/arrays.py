@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everhold.arguments import brief
+from everhold.arguments import brief, listed
 from everhold.errors import QueryRejected
 
 if TYPE_CHECKING:
@@ -247,18 +247,6 @@ def prediction_table(predictions: object) -> PredictionTable | None:
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas and Polars
         return replace(_table(list(source.columns), source.__getitem__), counted=counted)
     return None
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names of columns as a text for messages, shortened if there are many.
-
-    Examples:
-        >>> listed(["id", "p"]), listed(map(str, range(2_000)))[-14:]
-        ("'id', 'p'", 'and 1,990 more')
-    """
-    every = list(names)
-    more = [f"and {len(every) - _MOST_LISTED:,} more"] if len(every) > _MOST_LISTED else []
-    return " ".join([", ".join(map(repr, every[:_MOST_LISTED])), *more]) or "none"
 
 
 def _table(names: Sequence[Any], column: Any) -> PredictionTable:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everhold.arguments import listed
 from everhold.errors import QueryRejected
-from everhold.queries.predictions.arrays import PredictionTable, RowSpan, listed
+from everhold.queries.predictions.arrays import PredictionTable, RowSpan
 from everhold.queries.query import Query
 from everhold.values.base import GivenValues, LocatedPredictions, RowFunction, Schema, StoredValues, Table
 

@@ -135,6 +135,11 @@ def by_time(times: NDArray[np.float64], share: float, *, gap: float, block: floa
     first = float(np.sort(times)[rows - _number(rows, share, "rows")])
     side = np.where(times >= first, _SEALED, np.where(times > first - gap, _NOBODY, _TRAINED)).astype(np.int8)
     parts = Parts(side)
+    if not parts.training_rows and not gap:
+        raise _refused(
+            f"No row is earlier than the {parts.sealed_rows:,} sealed ones",
+            "Pass a smaller --holdout, or a column of finer times",
+        )
     if not parts.training_rows:
         raise _refused(
             f"No row is left before the gap: {parts.sealed_rows:,} are sealed and {parts.left_out:,} are in the gap",

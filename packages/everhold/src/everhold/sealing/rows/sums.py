@@ -8,7 +8,7 @@ be faster for values that are equal or in order already.
 There may be as many sums of groups, or pairs of a ratio, as there are groups or rows. From `MOST_KINDS` on they are
 binned: units of one size whose sums lie in one cell of a coarse grid are replaced by a mixture of the cell's corners
 with the same mean, which can only widen an interval (`everhold.guarantees.intervals.joint`, *Summaries*). A mean among
-some rows is binned from `COUNTED_ACROSS` rows on, because the time of its interval would tell how many rows count.
+some rows is binned above `COUNTED_ACROSS` rows, because the time of its interval would tell how many rows count.
 Only public facts decide whether units are binned.
 """
 
