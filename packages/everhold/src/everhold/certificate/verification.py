@@ -7,6 +7,7 @@ import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everhold.certificate import form
@@ -37,7 +38,6 @@ from everhold.values.units import POINTS, RATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from everhold.mechanisms import Mechanism
 
