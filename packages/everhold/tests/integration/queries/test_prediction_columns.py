@@ -136,7 +136,7 @@ def test_wrong_files_and_names_are_refused(holdout, tmp_path):
     (tmp_path / "broken.parquet").write_bytes(path.read_bytes()[:-9])
     with pytest.raises(QueryRejected, match="cannot be read as predictions"):
         predictions_in(tmp_path / "broken.parquet")
-    with pytest.raises(KeyError, match=r"'m99'.*and 2 more"):
+    with pytest.raises(KeyError, match=r"'m99'.* Name one of 'm0', .*, 'm11'\."):
         predictions_in(path, row_id="id")["m99"]
     with pytest.raises(QueryRejected, match=r"predictions_in\(path, row_id='id'\)"):
         holdout.ask(accuracy(predictions_in(path)["m1"]))
