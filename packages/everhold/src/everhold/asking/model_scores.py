@@ -66,8 +66,7 @@ def evaluate(
     with no_false_alarms(), naming([estimator], models):
         if slices is None or by is None:
             own = trained if guess is None else guess
-            query = query if where is None else in_slice(query, where)
-            return ask(query, guess=own, strict=terms["strict"], silent=terms["silent"], models=models)
+            return ask(in_slice(query, where), guess=own, strict=terms["strict"], silent=terms["silent"], models=models)
         within = {values: text if where is None else f"({where}) and {text}" for values, text in slices}
         queries = {f"the slice {brief(text)}": (in_slice(query, text), None) for text in within.values()}
         answers = _ask_together(session, queries, guess=guess, terms=terms, sliced=True)
@@ -86,7 +85,7 @@ def _evaluate_several(
     compiler, where = session.executor.compiler, terms["where"]
     found = evaluation(compiler, estimator, metrics, terms, sliced=where is not None)
     queries = {
-        f"the metric {name}": (query if where is None else in_slice(query, where), guess)
+        f"the metric {name}": (in_slice(query, where), guess)
         for name, (query, guess) in zip(metrics, found, strict=True)
     }
     with no_false_alarms(), naming([estimator], terms["models"]):
@@ -210,7 +209,7 @@ def _judged(
         raise QueryRejected(f"margin is {brief(margin)}. Pass a number that is not negative, in units of the metric.")
     if found is not None and terms["silent"]:
         raise QueryRejected("A silent comparison gives no verdict, so it takes no margin. Leave margin= out.")
-    asked = query if terms["where"] is None else in_slice(query, terms["where"], guessed=guessed)
+    asked = in_slice(query, terms["where"], guessed=guessed)
     answer = ask(asked, guess=terms["guess"], strict=terms["strict"], silent=terms["silent"], models=terms["models"])
     return answer if found is None else MarginVerdict.of(answer, found, greater=greater)
 

@@ -416,18 +416,20 @@ def of_predictions(metric: Any, predictions: Any) -> Any:
     return made
 
 
-def in_slice(query: Any, where: str, *, guessed: bool = False) -> Any:
+def in_slice(query: Any, where: str | None, *, guessed: bool = False) -> Any:
     """Return the query limited to rows that meet a condition.
 
     Args:
         query: A metric of one model, or a difference of two models.
-        where: Condition for the rows of the slice.
+        where: Condition for the rows of the slice. None for all rows.
         guessed: True if the analyst has an own guess. A difference then has to be one query even if there are no
             training predictions.
 
     Raises:
         QueryRejected: If the query cannot be limited to some rows. Nothing is charged.
     """
+    if where is None:
+        return query
     check_where(where)
     rows = MeanQuery(where)
     if guessed and isinstance(query, DifferenceQuery):
